@@ -1,0 +1,51 @@
+# Every target does its own set-up: all it needs is Python 3.11 or newer, git and a package index.
+SHELL   := /bin/bash
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs bench-overhead bench-client bench-help clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.core: pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v < (3, 15) else f"benchharness needs Python 3.11 to 3.14, but $(PYTHON) is {v[0]}.{v[1]}: make PYTHON=python3.12 ...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing benchharness into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "installing what tests and checks need"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.core ## Launch a real engine with speculative decoding, measure it, compare
+	$(BIN)/benchharness run experiments/quickstart.yaml
+
+test: lint ## Lint, types, layers and all tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+docs: $(VENV)/.core ## Write the parts of docs/ that come from the code
+	$(BIN)/python docs/generate.py
+
+bench-overhead: $(VENV)/.core ## The harness's own share of a campaign's wall time
+	$(BIN)/python benchmarks/bench_overhead.py
+
+bench-client: $(VENV)/.dev ## The client's timing error beside other clients'
+	$(BIN)/python benchmarks/bench_client.py
+
+bench-help: $(VENV)/.core ## How long benchharness --help takes beside an import of click
+	$(BIN)/python benchmarks/bench_help.py
+
+clean: ## Remove the virtual environment and caches of this checkout
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,70 @@
+"""`benchharness compare`: two stacks, a verdict."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from benchharness.cli.options import json_option, print_json, results_option
+
+
+@click.command(
+    "compare",
+    epilog="Example: benchharness compare latest:off latest:draft-4 --metric output_tok_s --metric cycle_ms",
+)
+@click.argument("baseline", metavar="RUN[:STACK]")
+@click.argument("candidate", metavar="RUN[:STACK]")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    default=("output_tok_s",),
+    show_default=True,
+    help="What to judge by; see docs/glossary.md. May be repeated.",
+)
+@click.option("--margin", default="1%", show_default=True, help="Largest change that counts as none.")
+@results_option
+@json_option
+def command(
+    baseline: str, candidate: str, metrics: tuple[str, ...], margin: str, results: Path, as_json: bool
+) -> None:
+    """Compare a baseline with a candidate, at each context length.
+
+    Ends 0 if no cell is worse (equivalent or improved), 1 if one regressed, 3 if one is undecided
+    and none regressed, 4 if a cell can't be judged.
+    """
+    from benchharness import metrics as metric_table
+    from benchharness.cli.stack_name import Side
+    from benchharness.report import compare_view, console
+    from benchharness.stats import compare, launch_means
+
+    chosen = [metric_table.named(name) for name in dict.fromkeys(metrics)]
+    allowed = parse_margin(margin)
+    first, second = Side.of(results, baseline), Side.of(results, candidate)
+    cells = compare.compare(
+        first.select(launch_means.launch_means(first.stored.connect(), chosen)),
+        second.select(launch_means.launch_means(second.stored.connect(), chosen)),
+        chosen,
+        stack=second.stack,
+        same_run=first.stored.path == second.stored.path,
+        margin=allowed,
+    )
+    compare_view.show(console.people(as_json), first.name, second.name, first.differences(second), cells)
+    if as_json:
+        print_json(compare_view.document(first.name, second.name, cells))
+    sys.exit(compare_view.exit_status(cells))
+
+
+def parse_margin(text: str) -> float:
+    """`1%` or `0.01` as a fraction; UsageError for anything that is no fraction from 0 to 1."""
+    from benchharness.errors import UsageError
+
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise UsageError(f"--margin {text!r} is no fraction", "write it as 1% or 0.01") from None
+    if not 0 <= value < 1:
+        raise UsageError(f"--margin {text!r} is not between 0 and 100 %", "write it as 1% or 0.01")
+    return value

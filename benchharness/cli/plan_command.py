@@ -1,0 +1,37 @@
+"""`benchharness plan`: what would run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from benchharness.cli.options import json_option, print_json, results_option, set_option
+
+
+@click.command(
+    "plan", epilog="Example: benchharness plan experiments/quickstart.yaml --set measure.launches=5"
+)
+@click.argument("experiment", type=click.Path(path_type=Path))
+@set_option
+@results_option
+@json_option
+def command(experiment: Path, sets: tuple[str, ...], results: Path, as_json: bool) -> None:
+    """Show what EXPERIMENT would run: stacks, launches in order, environments, time.
+
+    Nothing is built and nothing is started. The stack names shown here are the ones that
+    `compare` takes.
+    """
+    from benchharness import execute, plan, spec
+    from benchharness.report import console, plan_view
+    from benchharness.store import costs
+
+    made = plan.make(spec.load(experiment, sets))
+    execute.check(made)
+    known = costs.of_stacks(results, made.experiment)
+    seconds = plan.estimate_s(made, known)
+    environments = execute.environments_of(made)
+    people = console.people(as_json)
+    plan_view.show(people, made, environments, seconds, measured=bool(known))
+    if as_json:
+        print_json(plan_view.document(made, environments, seconds))

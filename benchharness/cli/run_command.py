@@ -1,0 +1,53 @@
+"""`benchharness run`: carry out an experiment."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from benchharness.cli.options import (
+    cache_folder,
+    cache_option,
+    json_option,
+    print_json,
+    results_option,
+    set_option,
+)
+
+
+@click.command("run", epilog="Example: benchharness run experiments/quickstart.yaml --set measure.launches=5")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@set_option
+@click.option("--resume", is_flag=True, help="Go on with the last unfinished run of this experiment.")
+@results_option
+@cache_option
+@json_option
+def command(
+    experiment: Path, sets: tuple[str, ...], resume: bool, results: Path, cache: Path | None, as_json: bool
+) -> None:
+    """Carry out EXPERIMENT: launch every stack, drive the work, store what is measured.
+
+    Results are stored after every trial. A run that was interrupted goes on with --resume, which
+    also tries launches again that failed. Ends 5 if a launch failed, 4 if a measurement is invalid.
+    """
+    from benchharness import execute, plan, spec
+    from benchharness.cli import run_start
+    from benchharness.report import console, progress, run_view
+    from benchharness.store import costs, open_run
+
+    made = plan.make(spec.load(experiment, sets))
+    execute.check(made)
+    people = console.people(as_json)
+    with run_start.folder(results, made, experiment, sets, resume=resume) as folder:
+        left = plan.without(made, folder.done())
+        seconds = plan.Remaining(left, costs.of_stacks(results, made.experiment))
+        with progress.watching(folder.path, left, seconds) as observer:
+            execute.run(folder, cache_folder(cache), observer)
+    stored = open_run(folder.path)
+    run_view.show(people, stored)
+    status = run_view.exit_status(stored)
+    if as_json:
+        print_json(run_view.document(stored))
+    sys.exit(status)

@@ -1,0 +1,49 @@
+"""A new run's folder, or the one to go on with."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchharness import __version__, machine
+from benchharness.errors import UsageError
+from benchharness.records import Plan, Run
+from benchharness.stack import engines
+from benchharness.store import RunFolder, create, open_run, runs
+
+
+def folder(results: Path, plan: Plan, file: Path, sets: Sequence[str], *, resume: bool) -> RunFolder:
+    """Create a run, or open the last unfinished one of this experiment.
+
+    Raises UsageError if there is none, or if what it set out to do differs from the plan.
+    """
+    if resume:
+        return _reopened(results, plan)
+    now = datetime.now(UTC).astimezone()
+    synthetic = any(engines.named(stack.engine).synthetic for stack in plan.stacks)
+    run = Run(
+        id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+        created_at=now.isoformat(timespec="seconds"),
+        harness_version=__version__,
+        experiment={"file": file.name, "text": file.read_text(encoding="utf-8"), "sets": list(sets)},
+        plan=plan,
+        salt=secrets.token_hex(8),
+        machine=machine.describe(),
+        synthetic=synthetic,
+    )
+    return create(results, run)
+
+
+def _reopened(results: Path, plan: Plan) -> RunFolder:
+    of_experiment = [summary for summary in runs(results) if summary.experiment == plan.experiment]
+    if not of_experiment:
+        raise UsageError(f"{results} holds no run of {plan.experiment} to resume", "run it without --resume")
+    stored = open_run(of_experiment[-1].path)
+    if stored.run.plan != plan:
+        raise UsageError(
+            f"the last run, {stored.run.id}, set out to do something else than this experiment does now",
+            "undo the changes of the file or of --set, or run it without --resume",
+        )
+    return RunFolder(stored.path, stored.run)

@@ -1,0 +1,50 @@
+"""`RUN[:STACK]`: one side of a comparison, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchharness.errors import UsageError, nearest
+from benchharness.plan import differences
+from benchharness.store import StoredRun, find, open_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Side:
+    """One stack of one stored run."""
+
+    stored: StoredRun
+    stack: str
+
+    @classmethod
+    def of(cls, results: Path, text: str) -> Side:
+        """Find the run and the stack; UsageError where either doesn't exist or isn't named."""
+        run, colon, stack = text.partition(":")
+        stored = open_run(find(results, run))
+        names = [one.name for one in stored.run.plan.stacks]
+        if not colon and len(names) == 1:
+            return cls(stored, names[0])
+        if not colon:
+            raise UsageError(f"{run} has {len(names)} stacks", f"name one, as {run}:{names[0]}")
+        if stack not in names:
+            raise UsageError(f"{run} has no stack {stack!r}{nearest(stack, names)}")
+        return cls(stored, stack)
+
+    @property
+    def name(self) -> str:
+        """For people: run id and stack."""
+        return f"{self.stored.run.id}:{self.stack}"
+
+    def select(self, means: pd.DataFrame) -> pd.DataFrame:
+        """The rows of this stack."""
+        return means[means["stack"] == self.stack]
+
+    def differences(self, other: Side) -> dict[str, tuple[str, ...]]:
+        """What was declared differently: path -> value here, value there."""
+        mine = self.stored.run.plan.stack(self.stack)
+        return differences((mine, other.stored.run.plan.stack(other.stack)))

@@ -1,0 +1,132 @@
+"""From an experiment to launches in order (pure: the same experiment gives the same plan)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from benchharness.records import Plan, PlannedLaunch, Stack
+from benchharness.spec import Experiment
+
+GUESSED_START_S = 60.0
+GUESSED_REQUEST_S = 5.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds that one launch of a stack took before: start and stop, and one request of each cell."""
+
+    launch_s: float
+    request_s: float
+
+
+def make(experiment: Experiment) -> Plan:
+    """Lay out the launches of an experiment.
+
+    Interleaved: each block holds one launch of every stack in random order, and every second block
+    runs in the reverse order of the one before, so that a steady drift of the machine cancels
+    between the two. Within a block all launches drive the same prompts in the same order of cells.
+    """
+    measure = experiment.measure
+    random_ = random.Random(measure.seed)  # noqa: S311 - an order, not a secret
+    names = [stack.name for stack in experiment.stacks]
+    cells = list(range(len(experiment.workloads)))
+    launches: list[PlannedLaunch] = []
+    order = list(names)
+    blocks: list[list[str]] = []
+    for block in range(measure.launches):
+        order = order[::-1] if block % 2 else random_.sample(names, len(names))
+        blocks.append(order)
+    if measure.pairing == "none":
+        rows = [(block, name) for name in names for block in range(measure.launches)]
+    else:
+        rows = [(block, name) for block, order in enumerate(blocks) for name in order]
+    cell_orders = [tuple(random_.sample(cells, len(cells))) for _ in range(measure.launches)]
+    seeds = [random_.getrandbits(32) for _ in range(measure.launches)]
+    for index, (block, name) in enumerate(rows):
+        launches.append(PlannedLaunch(index, block, name, cell_orders[block], seeds[block]))
+    return Plan(
+        experiment=experiment.name,
+        stacks=experiment.stacks,
+        workloads=experiment.workloads,
+        launches=tuple(launches),
+        pairing=measure.pairing,
+        seed=measure.seed,
+        start_timeout_s=measure.start_timeout_s,
+    )
+
+
+def requests_of(plan: Plan, launch: PlannedLaunch) -> int:
+    """Requests that a launch will send, warm-up included."""
+    chosen = [plan.workloads[index] for index in launch.workloads]
+    return sum(
+        workload.requests + (1 if workload.warmup_requests is None else workload.warmup_requests)
+        for workload in chosen
+    )
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """How long what is left of a plan will take, corrected by what was seen on the way."""
+
+    plan: Plan
+    costs: Mapping[str, Cost]
+
+    def seconds(self, over: int, elapsed_s: float) -> float:
+        """Seconds left after `over` launches of the plan took `elapsed_s` in all."""
+        rest = replace(self.plan, launches=self.plan.launches[over:])
+        if over == 0:
+            return estimate_s(rest, self.costs)
+        first = replace(self.plan, launches=self.plan.launches[:over])
+        return estimate_s(rest, self.costs) * elapsed_s / max(estimate_s(first, self.costs), 1e-9)
+
+
+def estimate_s(plan: Plan, costs: Mapping[str, Cost]) -> float:
+    """Seconds that the plan will take, from what launches of these stacks took before.
+
+    Stacks without a known cost are taken as the mean of the known ones, or as a plain guess.
+    """
+    known = list(costs.values())
+    mean = Cost(
+        sum(cost.launch_s for cost in known) / len(known) if known else GUESSED_START_S,
+        sum(cost.request_s for cost in known) / len(known) if known else GUESSED_REQUEST_S,
+    )
+    total = 0.0
+    for launch in plan.launches:
+        cost = costs.get(launch.stack, mean)
+        total += cost.launch_s + cost.request_s * requests_of(plan, launch)
+    return total
+
+
+def differences(stacks: tuple[Stack, ...]) -> dict[str, tuple[str, ...]]:
+    """What sets the stacks apart: path -> its value in each stack, only where they differ."""
+    flat = [_flat(stack) for stack in stacks]
+    paths = sorted({path for one in flat for path in one})
+    rows = {path: tuple(one.get(path, "-") for one in flat) for path in paths}
+    return {path: values for path, values in rows.items() if len(set(values)) > 1}
+
+
+def _flat(stack: Stack) -> dict[str, str]:
+    flat = {
+        "engine": stack.engine,
+        "source.release": stack.source.release,
+        "source.repo": stack.source.repo,
+        "source.commit": stack.source.commit,
+        "source.patch": stack.source.patch,
+        "python": stack.python,
+        "model.path": stack.model.path,
+        "model.draft": stack.model.draft,
+        "model.recipe": stack.model.recipe,
+        "model.seed": stack.model.seed,
+        "model.tp": stack.model.tp,
+        **{f"packages.{key}": value for key, value in stack.packages.items()},
+        **{f"env.{key}": value for key, value in stack.env.items()},
+        **{f"args.{key}": value for key, value in stack.args.items()},
+    }
+    return {path: str(value) for path, value in flat.items() if value is not None}
+
+
+def without(plan: Plan, done: Collection[int]) -> Plan:
+    """The plan with the launches left out that are over."""
+    return replace(plan, launches=tuple(one for one in plan.launches if one.index not in done))

@@ -1,0 +1,104 @@
+"""A comparison, for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from benchharness.metrics import METRICS
+from benchharness.report.console import number, percent, table
+from benchharness.stats.compare import Cell, Verdict
+
+_STYLES = {
+    Verdict.REGRESSED: "red",
+    Verdict.IMPROVED: "green",
+    Verdict.EQUIVALENT: "green",
+    Verdict.UNDECIDED: "yellow",
+    Verdict.INVALID: "red",
+}
+
+_WORST_FIRST = ((Verdict.INVALID, 4), (Verdict.REGRESSED, 1), (Verdict.UNDECIDED, 3))
+
+
+def show(
+    console: Console,
+    baseline: str,
+    candidate: str,
+    apart: Mapping[str, tuple[str, ...]],
+    cells: Sequence[Cell],
+) -> None:
+    """Print what was declared differently, then a line a cell."""
+    console.print(f"baseline  [bold]{escape(baseline)}[/bold]\ncandidate [bold]{escape(candidate)}[/bold]")
+    if apart:
+        for path, (first, second) in apart.items():
+            console.print(f"  {escape(path)}: {escape(first)} -> {escape(second)}")
+    else:
+        console.print("  nothing is declared differently")
+    if not cells:
+        console.print("Neither side has a valid figure for these metrics.")
+        return
+    console.print(figures("", cells))
+
+
+def figures(title: str, cells: Sequence[Cell]) -> Table:
+    """A line a cell: both means, the change with its interval, and the verdict."""
+    paired = "launches paired by block" if all(cell.paired for cell in cells) else "launches not paired"
+    figures = table(title, caption=f"95 % intervals, all cells together; {paired}.")
+    for heading in ("context", "stack", "metric"):
+        figures.add_column(heading, justify="right" if heading == "context" else "left")
+    for heading in ("baseline", "candidate", "change", "interval"):
+        figures.add_column(heading, justify="right")
+    figures.add_column("verdict")
+    for cell in cells:
+        decimals = METRICS[cell.metric].decimals
+        style = _STYLES[cell.verdict]
+        reason = f" ({escape(cell.reason)})" if cell.reason else ""
+        figures.add_row(
+            str(cell.context_tokens),
+            cell.stack,
+            cell.metric,
+            number(cell.baseline, decimals),
+            number(cell.candidate, decimals),
+            percent(cell.change),
+            f"{percent(cell.low)} .. {percent(cell.high)}",
+            f"[{style}]{cell.verdict}[/{style}]{reason}",
+        )
+    return figures
+
+
+def exit_status(cells: Sequence[Cell]) -> int:
+    """The worst cell decides, in the order 4, 1, 3, 0; without a cell nothing could be judged: 4."""
+    verdicts = {cell.verdict for cell in cells}
+    if not verdicts:
+        return 4
+    return next((status for verdict, status in _WORST_FIRST if verdict in verdicts), 0)
+
+
+def document(baseline: str, candidate: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    """The comparison for programs; changes are fractions of the baseline."""
+    return {
+        "baseline": baseline,
+        "candidate": candidate,
+        "cells": [
+            {
+                "stack": cell.stack,
+                "context_tokens": cell.context_tokens,
+                "metric": cell.metric,
+                "unit": cell.unit,
+                "verdict": str(cell.verdict),
+                "change": cell.change,
+                "low": cell.low,
+                "high": cell.high,
+                "baseline": cell.baseline,
+                "candidate": cell.candidate,
+                "launches": cell.launches,
+                "paired": cell.paired,
+                "reason": cell.reason,
+            }
+            for cell in cells
+        ],
+    }

@@ -1,0 +1,58 @@
+"""The terminal: where text for people goes, and how figures are written."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+_WIDTH_WITHOUT_TERMINAL = 120
+
+
+def people(as_json: bool) -> Console:
+    """Where tables go: standard output, or standard error where a program reads standard output."""
+    return _console(stderr=as_json)
+
+
+def progress() -> Console:
+    """Where progress goes: standard error."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+
+
+def table(title: str, *, caption: str = "") -> Table:
+    """An empty table in the house style."""
+    return Table(title=title, caption=caption or None, title_justify="left", caption_justify="left", box=None)
+
+
+def number(value: float | None, decimals: int) -> str:
+    """A figure, or a dash where nothing is known."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{value:,.{decimals}f}"
+
+
+def percent(value: float) -> str:
+    """A fraction as a signed percentage; infinite ends are said in words."""
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return "unbounded"
+    return f"{value:+.1%}"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `2 min 05 s`, `3 h 10 min`."""
+    whole = round(max(seconds, 0.0))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,74 @@
+"""A plan, for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from rich.console import Console
+
+from benchharness.plan import differences, requests_of
+from benchharness.records import EnvironmentSpec, Plan
+from benchharness.report.console import duration, table
+
+
+def show(
+    console: Console,
+    plan: Plan,
+    environments: Mapping[str, EnvironmentSpec | None],
+    seconds: float,
+    *,
+    measured: bool,
+) -> None:
+    """Print stacks, environments, order and time."""
+    contexts = ", ".join(str(workload.context_tokens) for workload in plan.workloads)
+    requests = sum(requests_of(plan, launch) for launch in plan.launches)
+    console.print(
+        f"[bold]{plan.experiment}[/bold]: {len(plan.stacks)} stacks, {len(plan.launches)} launches, "
+        f"{requests} requests, contexts {contexts} tokens"
+    )
+    apart = differences(plan.stacks)
+    stacks = table("Stacks")
+    for heading in ("stack", "environment", *apart):
+        stacks.add_column(heading, overflow="fold")
+    for position, stack in enumerate(plan.stacks):
+        spec = environments[stack.name]
+        holds = ", ".join(spec.requirements) if spec else "the harness's own"
+        stacks.add_row(stack.name, holds, *(values[position] for values in apart.values()))
+    console.print(stacks)
+    order = table(f"Order ({plan.pairing})")
+    order.add_column("block")
+    order.add_column("launches", overflow="fold")
+    for block, launches in groupby(plan.launches, key=lambda launch: launch.block):
+        order.add_row(str(block), "  ".join(launch.stack for launch in launches))
+    console.print(order)
+    basis = "from the last run of this experiment" if measured else "a guess: nothing was measured yet"
+    console.print(f"Takes about {duration(seconds)} ({basis}; building environments not counted).")
+
+
+def document(
+    plan: Plan, environments: Mapping[str, EnvironmentSpec | None], seconds: float
+) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "experiment": plan.experiment,
+        "stacks": [
+            {
+                "stack": stack.name,
+                "requirements": list(spec.requirements) if (spec := environments[stack.name]) else None,
+            }
+            for stack in plan.stacks
+        ],
+        "launches": [
+            {
+                "index": launch.index,
+                "block": launch.block,
+                "stack": launch.stack,
+                "context_tokens": [plan.workloads[index].context_tokens for index in launch.workloads],
+            }
+            for launch in plan.launches
+        ],
+        "pairing": plan.pairing,
+        "estimated_s": round(seconds, 1),
+    }

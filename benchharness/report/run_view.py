@@ -1,0 +1,149 @@
+"""What a run measured: what is wrong with it first, then a line for each stack and context."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.markup import escape
+
+from benchharness.metrics import METRICS
+from benchharness.records import LaunchStatus
+from benchharness.report.console import duration, number, table
+from benchharness.stats import compare
+from benchharness.stats.launch_means import all_metrics, launch_means
+from benchharness.store import StoredRun
+
+COLUMNS = ("accept_length", "cycle_ms", "draft_ms", "verify_ms", "ttft_ms", "itl_ms", "output_tok_s")
+
+
+def show(console: Console, stored: StoredRun) -> None:
+    """Print findings, figures, and how the other stacks compare with the first one."""
+    run = stored.run
+    state = "" if run.finished else " [yellow](not finished; go on with --resume)[/yellow]"
+    console.print(f"[bold]{run.plan.experiment}/{run.id}[/bold]  {stored.path}{state}")
+    if run.synthetic:
+        console.print(
+            "[yellow]Made with a stand-in engine: no figure here says anything of a real one.[/yellow]"
+        )
+    _show_failures(console, stored)
+    means = launch_means(stored.connect(), all_metrics())
+    if means.empty:
+        console.print("No valid trial was stored, so there are no figures.")
+        return
+    console.print(_figures(stored, means))
+    _show_changes(console, stored, means)
+    spent = sum(launch.start_s + launch.requests_s + launch.stop_s for launch in stored.launches)
+    console.print(f"{len(stored.launches)} launches, {duration(spent)} in engines.")
+
+
+def _show_failures(console: Console, stored: StoredRun) -> None:
+    for launch in stored.launches:
+        if launch.status != LaunchStatus.DONE:
+            reason = escape(launch.reason)
+            console.print(f"[red]{launch.status}[/red] launch {launch.index} ({launch.stack}): {reason}")
+            for line in launch.last_lines[-8:]:
+                console.print(f"    | {escape(line)}", style="dim")
+    stacks = {launch.index: launch.stack for launch in stored.launches}
+    for _, trial in stored.trials:
+        for finding in trial.findings:
+            word = "[red]invalid[/red]" if finding.grave else "[yellow]note[/yellow]"
+            place = f"launch {trial.launch} ({stacks[trial.launch]}), context {trial.workload.context_tokens}"
+            console.print(f"{word} {place}: {escape(finding.sentence)}")
+
+
+def _figures(stored: StoredRun, means: pd.DataFrame) -> Any:
+    shown = [name for name in COLUMNS if means[name].notna().any()]
+    caption = "Means over launches, each the mean over its requests"
+    if means.groupby(["stack", "context_tokens"]).size().max() > 1:
+        caption += "; in brackets the lowest and the highest launch"
+    figures = table("", caption=caption + ".")
+    for heading in ("context", "stack", "launches"):
+        figures.add_column(heading, justify="left" if heading == "stack" else "right")
+    for name in shown:
+        figures.add_column(f"{name}", justify="right")
+    for context in sorted(set(means["context_tokens"])):
+        for stack in stored.run.plan.stacks:
+            rows = means[(means["context_tokens"] == context) & (means["stack"] == stack.name)]
+            if not rows.empty:
+                cells = [_spread(rows[name], METRICS[name].decimals) for name in shown]
+                figures.add_row(str(context), stack.name, str(len(rows)), *cells)
+        figures.add_section()
+    return figures
+
+
+def _spread(values: pd.Series[float], decimals: int) -> str:
+    known = values.dropna()
+    if known.empty:
+        return "-"
+    text = number(float(known.mean()), decimals)
+    low, high = number(float(known.min()), decimals), number(float(known.max()), decimals)
+    return text if low == high else f"{text} ({low}..{high})"
+
+
+def _show_changes(console: Console, stored: StoredRun, means: pd.DataFrame) -> None:
+    """Each further stack against the first one, by the headline metric."""
+    from benchharness.report import compare_view
+
+    names = [stack.name for stack in stored.run.plan.stacks if (means["stack"] == stack.name).any()]
+    cells: list[compare.Cell] = []
+    for name in names[1:]:
+        cells += compare.compare(
+            means[means["stack"] == names[0]],
+            means[means["stack"] == name],
+            [METRICS["output_tok_s"]],
+            stack=name,
+            same_run=True,
+        )
+    if cells:
+        console.print(compare_view.figures(f"Against {names[0]}", cells))
+
+
+def exit_status(stored: StoredRun) -> int:
+    """5 if a launch failed, 4 if a trial is invalid, else 0. Unbuildable points are results."""
+    if any(launch.status == LaunchStatus.FAILED for launch in stored.launches):
+        return 5
+    return 0 if all(trial.valid for _, trial in stored.trials) else 4
+
+
+def document(stored: StoredRun) -> dict[str, Any]:
+    """The run for programs."""
+    means = launch_means(stored.connect(), all_metrics())
+    cells = []
+    for stack in stored.run.plan.stacks:
+        for context in sorted(set(means["context_tokens"])):
+            rows = means[(means["context_tokens"] == context) & (means["stack"] == stack.name)]
+            if rows.empty:
+                continue
+            values = {name: float(rows[name].mean()) for name in METRICS if rows[name].notna().any()}
+            known = {name: value for name, value in values.items() if math.isfinite(value)}
+            cells.append(
+                {"stack": stack.name, "context_tokens": int(context), "launches": len(rows), "metrics": known}
+            )
+    return {
+        "run": stored.run.id,
+        "path": str(stored.path),
+        "launches": len(stored.launches),
+        "valid": stored.valid,
+        "finished": stored.run.finished,
+        "synthetic": stored.run.synthetic,
+        "failures": [
+            {"launch": one.index, "stack": one.stack, "status": str(one.status), "reason": one.reason}
+            for one in stored.launches
+            if one.status != LaunchStatus.DONE
+        ],
+        "findings": [
+            {
+                "launch": trial.launch,
+                "context_tokens": trial.workload.context_tokens,
+                "check": finding.check,
+                "grave": finding.grave,
+                "sentence": finding.sentence,
+            }
+            for _, trial in stored.trials
+            for finding in trial.findings
+        ],
+        "cells": cells,
+    }

@@ -1,0 +1,144 @@
+"""An experiment: the file's document turned into stacks and workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from benchharness.errors import UsageError, nearest
+from benchharness.records import Model, Source, Stack, Workload
+from benchharness.spec import document as documents
+from benchharness.spec.document import Document
+from benchharness.spec.matrix import combinations
+from benchharness.spec.models import BaseSpec, ExperimentSpec, MeasureSpec
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A file, understood.
+
+    Attributes:
+        name: names the folder under results/.
+        stacks: one for each combination of the matrix, in the file's order.
+        workloads: one for each context length.
+        measure: how often and in which order.
+        source: file name, text and `--set` arguments, kept with every run.
+    """
+
+    name: str
+    stacks: tuple[Stack, ...]
+    workloads: tuple[Workload, ...]
+    measure: MeasureSpec
+    source: dict[str, Any]
+
+
+def load(path: Path, sets: Sequence[str] = ()) -> Experiment:
+    """Read an experiment file; UsageError with file and line for whatever is wrong with it."""
+    return _understood(documents.with_sets(documents.read(path), sets))
+
+
+def parse(text: str, name: str = "experiment", sets: Sequence[str] = ()) -> Experiment:
+    """The same from text."""
+    return _understood(documents.with_sets(documents.parse(text, name), sets))
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of experiment files, for editors."""
+    schema = ExperimentSpec.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _understood(document: Document) -> Experiment:
+    spec = _validated(ExperimentSpec, document.data, document, ())
+    stacks = tuple(
+        _stack(document, spec.engine, point.name, point.settings) for point in combinations(document)
+    )
+    warmup = None if spec.measure.warmup == "auto" else spec.measure.warmup
+    concurrency = spec.workload.concurrency or (None if spec.workload.rate_rps else 1)
+    workloads = tuple(
+        Workload(
+            context_tokens=context,
+            output_tokens=spec.workload.output_tokens,
+            requests=spec.workload.requests,
+            warmup_requests=warmup,
+            concurrency=concurrency,
+            rate_rps=spec.workload.rate_rps,
+            timeout_s=spec.workload.timeout_s,
+        )
+        for context in spec.workload.context_tokens
+    )
+    source = {"file": document.name, "text": document.text, "sets": list(document.sets)}
+    return Experiment(spec.name, stacks, workloads, spec.measure, source)
+
+
+def _stack(document: Document, engine: str, name: str, settings: Any) -> Stack:
+    base = documents.copied(document.data.get("base") or {})
+    for path, value in settings.items():
+        documents.put(base, documents.split(path), value)
+    spec = _validated(BaseSpec, base, document, ("base",), f"in stack {name}: ")
+    return Stack(
+        name=name,
+        engine=engine,
+        source=Source(**spec.source.model_dump()),
+        python=spec.python,
+        packages=dict(spec.packages),
+        find_links=spec.find_links,
+        extra_index_urls=spec.extra_index_urls,
+        env=dict(spec.env),
+        model=Model(**spec.model.model_dump()),
+        args={key: value for key, value in spec.args.items() if value is not None},
+    )
+
+
+def _validated(
+    model: type[_M], data: Any, document: Document, prefix: tuple[str, ...], context: str = ""
+) -> _M:
+    """Validate; UsageError with place, key and nearest known name for the first of its errors."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        # A misspelt key is often the reason why another one is missing: say it first.
+        problems = sorted(error.errors(include_url=False), key=lambda p: p["type"] != "extra_forbidden")
+        first = problems[0]
+        path = (*prefix, *first["loc"])
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        place = document.where(path)
+        raise UsageError(
+            f"{place}: {context}{_sentence(model, path[len(prefix) :], path, first)}{more}"
+        ) from None
+
+
+def _sentence(
+    model: type[BaseModel], below: tuple[str | int, ...], path: tuple[str | int, ...], problem: ErrorDetails
+) -> str:
+    key = ".".join(str(part) for part in path if part not in _UNION_ARMS)
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key {key!r}{nearest(str(path[-1]), _keys_at(model, below[:-1]))}"
+    if problem["type"] == "missing":
+        return f"{key!r} is missing; add it"
+    message = problem["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    given = problem["input"]
+    if isinstance(given, str | int | float | bool | None):
+        return f"{key}: {message}, but it is {documents.plain(given)!r}"
+    return f"{key}: {message}"
+
+
+_UNION_ARMS = ("literal['auto']", "constrained-int")
+
+
+def _keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+    """Names of the fields that a path's mapping may hold."""
+    for part in path:
+        annotation = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)

@@ -1,0 +1,1 @@
+"""Statistics over stored records. The launch is the unit of repetition."""

@@ -1,0 +1,177 @@
+"""Baseline against candidate, cell by cell: how much, how sure, and what to call it.
+
+Changes are worked out on the log scale and told as fractions of the baseline. Launches of one
+block are paired, since they ran next to each other on equal prompts; without common blocks the two
+sides are compared as independent groups of launches. The confidence is shared out over all cells
+of a comparison (Bonferroni), so that twenty cells don't bring twenty chances of a false alarm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pandas as pd
+
+from benchharness.metrics import Direction, Metric
+from benchharness.stats import interval
+
+CONFIDENCE = 0.95
+MARGIN = 0.01
+
+
+class Verdict(StrEnum):
+    """What a comparison answers; `invalid` where nothing may be judged."""
+
+    REGRESSED = "regressed"
+    IMPROVED = "improved"
+    EQUIVALENT = "equivalent"
+    UNDECIDED = "undecided"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One metric at one context length.
+
+    Attributes:
+        stack: the candidate's name.
+        context_tokens: the cell.
+        metric, unit: what is compared.
+        baseline, candidate: means over launches, in the unit.
+        change, low, high: fractions of the baseline (0.03 is +3 %) with the confidence interval;
+            NaN or infinite where nothing can be said.
+        launches: launches (or pairs of launches) on the smaller side.
+        paired: launches were compared within blocks.
+        verdict: see `Verdict`.
+        reason: one line where the verdict needs one.
+    """
+
+    stack: str
+    context_tokens: int
+    metric: str
+    unit: str
+    baseline: float
+    candidate: float
+    change: float
+    low: float
+    high: float
+    launches: int
+    paired: bool
+    verdict: Verdict
+    reason: str = ""
+
+
+def compare(
+    baseline: pd.DataFrame,
+    candidate: pd.DataFrame,
+    metrics: Sequence[Metric],
+    *,
+    stack: str,
+    same_run: bool,
+    margin: float = MARGIN,
+    confidence: float = CONFIDENCE,
+    floors: dict[str, float] | None = None,
+) -> tuple[Cell, ...]:
+    """Compare two stacks.
+
+    Args:
+        baseline, candidate: rows of `launch_means`, one stack each.
+        metrics: what to compare; one that neither side knows is left out.
+        stack: name of the candidate.
+        same_run: both come from one run, so equal block numbers mean equal blocks.
+        margin: largest change (fraction) that still counts as none.
+        confidence: of all cells together.
+        floors: metric -> smallest change (fraction) that the client's own error lets anybody see.
+
+    Returns:
+        One cell for each context length and metric that at least one side measured.
+    """
+    contexts = sorted(set(baseline["context_tokens"]) | set(candidate["context_tokens"]))
+    known = [m for m in metrics if baseline[m.name].notna().any() or candidate[m.name].notna().any()]
+    share = max(1, len(contexts) * len(known))
+    each = 1 - (1 - confidence) / share
+    cells = []
+    for context in contexts:
+        first = baseline[baseline["context_tokens"] == context]
+        second = candidate[candidate["context_tokens"] == context]
+        for metric in known:
+            floor = (floors or {}).get(metric.name, 0.0)
+            cells.append(_cell(first, second, metric, stack, int(context), same_run, margin, each, floor))
+    return tuple(cells)
+
+
+def _cell(
+    baseline: pd.DataFrame,
+    candidate: pd.DataFrame,
+    metric: Metric,
+    stack: str,
+    context: int,
+    same_run: bool,
+    margin: float,
+    confidence: float,
+    floor: float,
+) -> Cell:
+    first = baseline.set_index("block")[metric.name].dropna()
+    second = candidate.set_index("block")[metric.name].dropna()
+    if first.empty or second.empty:
+        side = "baseline" if first.empty else "candidate"
+        cell = (float(first.mean()), float(second.mean()), math.nan, math.nan, math.nan, 0, False)
+        return Cell(
+            stack, context, metric.name, metric.unit, *cell, Verdict.INVALID, f"no valid {side} value"
+        )
+    common = first.index.intersection(second.index) if same_run else first.index[:0]
+    paired = len(common) >= 2 and len(common) == len(first) == len(second)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(first), np.log(second)
+    if paired:
+        spread = interval.of_mean((logs[1].loc[common] - logs[0].loc[common]).tolist(), confidence)
+    else:
+        spread = interval.of_difference(logs[0].tolist(), logs[1].tolist(), confidence)
+    change, low, high = (_from_log(value) for value in (spread.mean, spread.low, spread.high))
+    verdict, reason = _judge(metric, low, high, margin, spread.launches, floor)
+    return Cell(
+        stack,
+        context,
+        metric.name,
+        metric.unit,
+        float(first.mean()),
+        float(second.mean()),
+        change,
+        low,
+        high,
+        spread.launches,
+        paired,
+        verdict,
+        reason,
+    )
+
+
+def _from_log(value: float) -> float:
+    try:
+        return math.expm1(value)
+    except OverflowError:
+        return math.inf
+
+
+def _judge(
+    metric: Metric, low: float, high: float, margin: float, launches: int, floor: float
+) -> tuple[Verdict, str]:
+    """Name the change from its interval alone."""
+    if launches < 2:
+        return Verdict.UNDECIDED, "one launch cannot tell how much launches differ"
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return Verdict.UNDECIDED, "no finite interval"
+    if -margin <= low and high <= margin:
+        return Verdict.EQUIVALENT, ""
+    if low <= 0.0 <= high:
+        return Verdict.UNDECIDED, "more launches would narrow the interval"
+    if max(abs(low), abs(high)) < floor:
+        return Verdict.UNDECIDED, f"smaller than the client's own error ({floor:.2%})"
+    if metric.direction == Direction.NEITHER:
+        return Verdict.UNDECIDED, "changed, but neither way is better"
+    worse = low > 0 if metric.direction == Direction.LOWER else high < 0
+    return (Verdict.REGRESSED if worse else Verdict.IMPROVED), ""

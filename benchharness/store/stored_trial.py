@@ -1,0 +1,38 @@
+"""A trial's own document: everything about it that is no table row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchharness.records import EngineCounters, Finding, Trial, Workload
+
+
+@dataclass(frozen=True)
+class StoredTrial:
+    """A trial without its rows (see `records.Trial` for the fields)."""
+
+    launch: int
+    position: int
+    workload: Workload
+    counters: EngineCounters
+    started_ns: int
+    finished_ns: int
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, trial: Trial) -> StoredTrial:
+        """The document of a trial."""
+        return cls(
+            trial.launch,
+            trial.position,
+            trial.workload,
+            trial.counters,
+            trial.started_ns,
+            trial.finished_ns,
+            trial.findings,
+        )
+
+    @property
+    def valid(self) -> bool:
+        """No grave finding."""
+        return not any(finding.grave for finding in self.findings)

@@ -1,0 +1,153 @@
+"""The Parquet tables of a trial: their columns, and how records become rows and rows become views.
+
+requests  one row a request: index, warmup, counted, failure, sent_ns, first_chunk_ns, last_chunk_ns ...
+tokens    one row a chunk that carried tokens: request, chunk, arrival_ns, gap_ns, tokens, server_ms
+cycles    one row a decode cycle: request, cycle, tokens, total_ms, draft_ms, verify_ms ...
+
+`counted` is true for a request that is no warm-up and did not fail: only such rows enter a mean.
+Times are CLOCK_MONOTONIC nanoseconds. `gap_ns` is NULL for the first chunk of an answer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchharness.records import Cycle, RequestTrace, Trial
+
+REQUESTS = pa.schema(
+    [
+        ("request", pa.int32()),
+        ("warmup", pa.bool_()),
+        ("counted", pa.bool_()),
+        ("failure", pa.string()),
+        ("failure_text", pa.string()),
+        ("prompt_tokens", pa.int32()),
+        ("server_prompt_tokens", pa.int32()),
+        ("cached_tokens", pa.int32()),
+        ("output_tokens", pa.int32()),
+        ("tokens_estimated", pa.bool_()),
+        ("drafted_tokens", pa.int32()),
+        ("accepted_tokens", pa.int32()),
+        ("verify_cycles", pa.int32()),
+        ("due_ns", pa.int64()),
+        ("sent_ns", pa.int64()),
+        ("first_chunk_ns", pa.int64()),
+        ("first_chunk_tokens", pa.int32()),
+        ("last_chunk_ns", pa.int64()),
+        ("finished_ns", pa.int64()),
+        ("transport", pa.string()),
+        ("reads", pa.int32()),
+        ("late_reads", pa.int32()),
+        ("unstamped_reads", pa.int32()),
+    ]
+)
+
+TOKENS = pa.schema(
+    [
+        ("request", pa.int32()),
+        ("counted", pa.bool_()),
+        ("chunk", pa.int32()),
+        ("arrival_ns", pa.int64()),
+        ("gap_ns", pa.int64()),
+        ("tokens", pa.int32()),
+        ("server_ms", pa.float64()),
+    ]
+)
+
+CYCLES = pa.schema(
+    [
+        ("request", pa.int32()),
+        ("counted", pa.bool_()),
+        ("cycle", pa.int32()),
+        ("tokens", pa.int32()),
+        ("total_ms", pa.float64()),
+        ("draft_ms", pa.float64()),
+        ("verify_ms", pa.float64()),
+        ("draft_extend_ms", pa.float64()),
+        ("source", pa.string()),
+        ("clock", pa.string()),
+    ]
+)
+
+SCHEMAS = {"requests": REQUESTS, "tokens": TOKENS, "cycles": CYCLES}
+
+
+def write(folder: Path, trial: Trial) -> None:
+    """Write a trial's three tables into a folder; OSError where the disk does not take them."""
+    counted = {trace.index: not trace.warmup and trace.failure is None for trace in trial.requests}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "requests": [_request_row(trace) for trace in trial.requests],
+        "tokens": [row for trace in trial.requests for row in _token_rows(trace)],
+        "cycles": [_cycle_row(cycle, counted.get(cycle.request, False)) for cycle in trial.cycles],
+    }
+    for name, schema in SCHEMAS.items():
+        table = pa.Table.from_pylist(rows[name], schema=schema)
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def _request_row(trace: RequestTrace) -> dict[str, Any]:
+    whole = trace.failure is None
+    return {
+        "request": trace.index,
+        "warmup": trace.warmup,
+        "counted": whole and not trace.warmup,
+        "failure": None if trace.failure is None else str(trace.failure),
+        "failure_text": trace.failure_text or None,
+        "prompt_tokens": trace.prompt_tokens,
+        "server_prompt_tokens": trace.server_prompt_tokens,
+        "cached_tokens": trace.cached_tokens,
+        "output_tokens": trace.output_tokens,
+        "tokens_estimated": trace.tokens_estimated,
+        "drafted_tokens": trace.drafted_tokens,
+        "accepted_tokens": trace.accepted_tokens,
+        "verify_cycles": trace.verify_cycles,
+        "due_ns": trace.due_ns,
+        "sent_ns": trace.sent_ns,
+        "first_chunk_ns": trace.chunk_ns[0] if trace.chunk_ns else None,
+        "first_chunk_tokens": trace.chunk_tokens[0] if trace.chunk_tokens else None,
+        "last_chunk_ns": trace.chunk_ns[-1] if trace.chunk_ns else None,
+        "finished_ns": trace.finished_ns,
+        "transport": trace.transport or None,
+        "reads": trace.reads,
+        "late_reads": trace.late_reads,
+        "unstamped_reads": trace.unstamped_reads,
+    }
+
+
+def _token_rows(trace: RequestTrace) -> list[dict[str, Any]]:
+    counted = trace.failure is None and not trace.warmup
+    rows: list[dict[str, Any]] = []
+    for chunk, arrival_ns in enumerate(trace.chunk_ns):
+        server_ms = trace.chunk_server_ms[chunk] if chunk < len(trace.chunk_server_ms) else None
+        rows.append(
+            {
+                "request": trace.index,
+                "counted": counted,
+                "chunk": chunk,
+                "arrival_ns": arrival_ns,
+                "gap_ns": arrival_ns - trace.chunk_ns[chunk - 1] if chunk else None,
+                "tokens": trace.chunk_tokens[chunk],
+                # NaN (no server clock) is stored as NULL, so that no mean meets it.
+                "server_ms": server_ms if server_ms == server_ms else None,
+            }
+        )
+    return rows
+
+
+def _cycle_row(cycle: Cycle, counted: bool) -> dict[str, Any]:
+    return {
+        "request": cycle.request,
+        "counted": counted,
+        "cycle": cycle.index,
+        "tokens": cycle.tokens,
+        "total_ms": cycle.total_ms,
+        "draft_ms": cycle.draft_ms,
+        "verify_ms": cycle.verify_ms,
+        "draft_extend_ms": cycle.draft_extend_ms,
+        "source": cycle.source,
+        "clock": cycle.clock,
+    }

@@ -1,0 +1,135 @@
+"""Invariants of a measurement: one function each, each with the sentence that it prints.
+
+A grave finding makes a trial invalid: it is shown, never judged. The others are shown beside the
+figures. Every function takes a trial and yields findings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from benchharness.records import Finding, RequestTrace, Trial
+
+MOST_CACHED_TOKENS = 16
+"""Prompt tokens that may come from a cache without being called a hit: the start-of-text token, a
+shared template, one page of a paged cache."""
+
+
+def findings(trial: Trial) -> tuple[Finding, ...]:
+    """All findings of a trial, grave ones first."""
+    found = [finding for check in CHECKS for finding in check(trial)]
+    return tuple(sorted(found, key=lambda finding: not finding.grave))
+
+
+def _measured(trial: Trial) -> list[RequestTrace]:
+    return [trace for trace in trial.requests if not trace.warmup]
+
+
+def _whole(trial: Trial) -> list[RequestTrace]:
+    return [trace for trace in _measured(trial) if trace.failure is None]
+
+
+def requests_succeeded(trial: Trial) -> Iterator[Finding]:
+    """Every measured request got its whole answer."""
+    failed = [trace for trace in _measured(trial) if trace.failure is not None]
+    if failed:
+        reason, count = Counter(str(trace.failure) for trace in failed).most_common(1)[0]
+        text = next(trace.failure_text for trace in failed if str(trace.failure) == reason)
+        yield Finding(
+            "requests-succeeded",
+            True,
+            f"{len(failed)} of {len(_measured(trial))} requests failed ({count} x {reason}: {text})",
+        )
+    elif not _measured(trial):
+        yield Finding("requests-succeeded", True, "no request was measured")
+
+
+def output_length_reached(trial: Trial) -> Iterator[Finding]:
+    """Every answer is as long as was asked for."""
+    wanted = trial.workload.output_tokens
+    short = [trace for trace in _whole(trial) if trace.output_tokens != wanted]
+    if short:
+        yield Finding(
+            "output-length-reached",
+            True,
+            f"{len(short)} answers are not {wanted} tokens long (one has {short[0].output_tokens})",
+        )
+
+
+def context_as_declared(trial: Trial) -> Iterator[Finding]:
+    """The server saw the prompt length that the cell names."""
+    wanted = trial.workload.context_tokens
+    counts = Counter(t.server_prompt_tokens for t in _whole(trial) if t.server_prompt_tokens is not None)
+    wrong = {count: n for count, n in counts.items() if count != wanted}
+    if wrong:
+        seen = max(wrong, key=lambda count: wrong[count])
+        yield Finding(
+            "context-as-declared",
+            True,
+            f"the server counted {seen} prompt tokens where {wanted} were declared",
+        )
+
+
+def tokens_counted_by_server(trial: Trial) -> Iterator[Finding]:
+    """Token counts come from the server, not from an estimate."""
+    estimated = sum(trace.tokens_estimated for trace in _whole(trial))
+    if estimated:
+        yield Finding(
+            "tokens-counted-by-server",
+            False,
+            f"the server gave no token count for {estimated} answers: one token a chunk is assumed",
+        )
+
+
+def no_prefix_hits(trial: Trial) -> Iterator[Finding]:
+    """No prompt was served from a prefix cache."""
+    hits = [t for t in _whole(trial) if (t.cached_tokens or 0) > MOST_CACHED_TOKENS]
+    if hits:
+        most = max(trace.cached_tokens or 0 for trace in hits)
+        yield Finding(
+            "no-prefix-hits",
+            True,
+            f"{len(hits)} prompts were served from a prefix cache (up to {most} tokens)",
+        )
+
+
+def samples_not_late(trial: Trial) -> Iterator[Finding]:
+    """The client read its samples in time."""
+    reads = sum(trace.reads for trace in _whole(trial))
+    late = sum(trace.late_reads for trace in _whole(trial))
+    if reads and late / reads > 0.05:
+        yield Finding(
+            "samples-not-late",
+            False,
+            f"the client read {late / reads:.0%} of its samples late (starved of CPU)",
+        )
+
+
+def accept_length_agrees(trial: Trial) -> Iterator[Finding]:
+    """Cycles rebuilt from the stream hold as many accepted tokens as the server counted."""
+    for trace in _whole(trial):
+        if trace.accepted_tokens is None or trace.tokens_estimated:
+            continue
+        cycles = [cycle for cycle in trial.cycles if cycle.request == trace.index]
+        if not cycles or cycles[0].source != "server-timing":
+            continue
+        rebuilt = sum(cycle.tokens - 1 for cycle in cycles)
+        if rebuilt != trace.accepted_tokens:
+            yield Finding(
+                "accept-length-agrees",
+                True,
+                f"cycles hold {rebuilt} accepted tokens where the server counted {trace.accepted_tokens}",
+            )
+            return
+
+
+CHECKS: tuple[Callable[[Trial], Iterator[Finding]], ...] = (
+    requests_succeeded,
+    output_length_reached,
+    context_as_declared,
+    tokens_counted_by_server,
+    no_prefix_hits,
+    samples_not_late,
+    accept_length_agrees,
+)

@@ -1,0 +1,120 @@
+"""Verdicts: from launch values to regressed, improved, equivalent or undecided."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats as reference
+
+from benchharness.metrics import METRICS
+from benchharness.stats import interval
+from benchharness.stats.compare import Cell, Verdict, compare
+
+
+def means(metric: str, values: list[float], context: int = 128, stack: str = "a") -> pd.DataFrame:
+    rows = [
+        {"launch": i, "block": i, "stack": stack, "context_tokens": context, metric: value}
+        for i, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows)
+
+
+def judged(metric: str, first: list[float], second: list[float], **options: object) -> Cell:
+    settings: dict[str, object] = {"stack": "b", "same_run": True, **options}
+    (cell,) = compare(means(metric, first), means(metric, second), [METRICS[metric]], **settings)  # type: ignore[arg-type]
+    return cell
+
+
+BASE = [100.0, 100.4, 99.7, 100.1, 99.8]
+
+
+@pytest.mark.parametrize(
+    ("metric", "factor", "verdict"),
+    [
+        ("verify_ms", 1.05, Verdict.REGRESSED),
+        ("verify_ms", 0.95, Verdict.IMPROVED),
+        ("output_tok_s", 1.05, Verdict.IMPROVED),
+        ("output_tok_s", 0.95, Verdict.REGRESSED),
+        ("output_tok_s", 1.001, Verdict.EQUIVALENT),
+        ("output_tok_s", 1.0, Verdict.EQUIVALENT),
+    ],
+)
+def test_direction_decides_which_way_is_worse(metric: str, factor: float, verdict: Verdict) -> None:
+    wobble = [1.0005, 0.9995, 1.0, 1.0003, 0.9998]
+    second = [value * factor * w for value, w in zip(BASE, wobble, strict=True)]
+    cell = judged(metric, BASE, second)
+    assert cell.verdict == verdict
+    assert cell.low <= cell.change <= cell.high
+    assert cell.change == pytest.approx(factor - 1, abs=2e-3)
+
+
+def test_a_noisy_difference_is_undecided_not_a_regression() -> None:
+    cell = judged("verify_ms", [100, 130, 90, 115], [104, 125, 99, 121], same_run=False)
+    assert cell.verdict == Verdict.UNDECIDED
+    assert cell.low < 0 < cell.high
+
+
+def test_pairing_by_block_takes_out_what_blocks_share() -> None:
+    drift = [1.0, 1.2, 1.4, 1.6, 1.8]
+    first = [100 * d for d in drift]
+    second = [103 * d * w for d, w in zip(drift, [1.001, 0.999, 1.0, 1.0005, 0.9995], strict=True)]
+    assert judged("verify_ms", first, second).verdict == Verdict.REGRESSED
+    assert judged("verify_ms", first, second, same_run=False).verdict == Verdict.UNDECIDED
+
+
+def test_one_launch_cannot_tell() -> None:
+    cell = judged("verify_ms", [20.0], [30.0])
+    assert cell.verdict == Verdict.UNDECIDED
+    assert cell.change == pytest.approx(0.5)
+    assert math.isinf(cell.high)
+
+
+@pytest.mark.parametrize("missing", [[], [math.nan, math.nan]])
+def test_a_side_without_values_is_invalid_not_slower(missing: list[float]) -> None:
+    first = means("verify_ms", [20.0, 20.1])
+    second = means("verify_ms", missing) if missing else first.iloc[:0]
+    (cell,) = compare(first, second, [METRICS["verify_ms"]], stack="b", same_run=True)
+    assert cell.verdict == Verdict.INVALID
+    assert "candidate" in cell.reason
+
+
+def test_an_effect_below_the_clients_own_error_is_not_called() -> None:
+    second = [value * 1.02 for value in BASE]
+    assert judged("itl_ms", BASE, second).verdict == Verdict.REGRESSED
+    cell = judged("itl_ms", BASE, second, floors={"itl_ms": 0.05})
+    assert cell.verdict == Verdict.UNDECIDED
+    assert "client's own error" in cell.reason
+
+
+def test_many_cells_share_one_confidence() -> None:
+    wide = pd.concat([means("verify_ms", BASE, context=c) for c in range(1, 21)])
+    second = pd.concat([means("verify_ms", [v * 1.01 for v in BASE[::-1]], context=c) for c in range(1, 21)])
+    many = compare(wide, second, [METRICS["verify_ms"]], stack="b", same_run=True)
+    one = judged("verify_ms", BASE, [v * 1.01 for v in BASE[::-1]])
+    assert many[0].high - many[0].low > one.high - one.low
+
+
+def test_intervals_agree_with_scipy() -> None:
+    values = [3.0, 4.5, 2.5, 5.0]
+    mine = interval.of_mean(values, 0.9)
+    theirs = reference.ttest_1samp(values, 0).confidence_interval(0.9)
+    assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high))
+    others = [4.0, 6.0, 5.5]
+    mine = interval.of_difference(values, others, 0.9)
+    theirs = reference.ttest_ind(others, values, equal_var=False).confidence_interval(0.9)
+    assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_false_alarms_stay_at_the_stated_rate_when_launches_differ() -> None:
+    """No true change, half of the variance between launches: at most about 5 % are called."""
+    random = np.random.default_rng(7)
+    called = 0
+    for _ in range(600):
+        first, second = (100 * np.exp(random.normal(0, 0.02, 4)) for _ in range(2))
+        cell = judged("verify_ms", first.tolist(), second.tolist(), margin=0.0)
+        called += cell.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
+    # 30 are expected; 47 is three standard deviations above.
+    assert 10 <= called <= 47

@@ -1,0 +1,73 @@
+"""Each invariant finds what it names, and says nothing of a sound trial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchharness import validity
+from benchharness.records import Cycle, Failure, RequestTrace, Trial, Workload
+
+WORKLOAD = Workload(context_tokens=128, output_tokens=3, requests=2, warmup_requests=1)
+
+
+def trace(index: int, **changes: object) -> RequestTrace:
+    whole = RequestTrace(
+        index=index,
+        warmup=index == 0,
+        prompt_tokens=128,
+        due_ns=0,
+        sent_ns=0,
+        finished_ns=40_000_000,
+        chunk_ns=(10, 20),
+        chunk_tokens=(1, 2),
+        chunk_server_ms=(0.0, 5.0),
+        output_tokens=3,
+        server_prompt_tokens=128,
+        cached_tokens=0,
+        drafted_tokens=2,
+        accepted_tokens=1,
+        reads=100,
+    )
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+def cycle(request: int, tokens: int = 2) -> Cycle:
+    return Cycle(request, 0, tokens, 5.0, None, None, None, "server-timing", "host")
+
+
+def trial(*traces: RequestTrace, cycles: tuple[Cycle, ...] = (cycle(1), cycle(2))) -> Trial:
+    return Trial(launch=0, position=0, workload=WORKLOAD, requests=traces, cycles=cycles)
+
+
+def test_a_sound_trial_has_no_findings() -> None:
+    assert validity.findings(trial(trace(0), trace(1), trace(2))) == ()
+
+
+@pytest.mark.parametrize(
+    ("check", "grave", "changes"),
+    [
+        ("requests-succeeded", True, {"failure": Failure.RESET, "failure_text": "reset by peer"}),
+        ("output-length-reached", True, {"output_tokens": 2, "accepted_tokens": None}),
+        ("context-as-declared", True, {"server_prompt_tokens": 127}),
+        ("no-prefix-hits", True, {"cached_tokens": 100}),
+        ("tokens-counted-by-server", False, {"tokens_estimated": True}),
+        ("samples-not-late", False, {"late_reads": 50}),
+        ("accept-length-agrees", True, {"accepted_tokens": 2}),
+    ],
+)
+def test_each_invariant_finds_what_it_names(check: str, grave: bool, changes: dict[str, object]) -> None:
+    found = validity.findings(trial(trace(0), trace(1), trace(2, **changes)))
+    assert [(finding.check, finding.grave) for finding in found] == [(check, grave)]
+    assert trial(trace(0), trace(1)).valid
+    assert replace(trial(trace(0)), findings=found).valid is not grave
+
+
+def test_a_failed_warm_up_request_does_not_count_against_a_trial() -> None:
+    assert validity.findings(trial(trace(0, failure=Failure.RESET), trace(1), trace(2))) == ()
+
+
+def test_a_trial_without_a_measured_request_is_invalid() -> None:
+    found = validity.findings(trial(trace(0)))
+    assert [finding.check for finding in found] == ["requests-succeeded"]
