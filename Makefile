@@ -14,7 +14,7 @@ $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v < (3, 15) else f"benchharness needs Python 3.11 to 3.14, but $(PYTHON) is {v[0]}.{v[1]}: make PYTHON=python3.12 ...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing benchharness into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --editable .
 	@touch $@
 

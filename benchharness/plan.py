@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from benchharness.records import Plan, PlannedLaunch, Stack
 from benchharness.spec import Experiment
 
-GUESSED_START_S = 60.0
-GUESSED_REQUEST_S = 5.0
+GUESSED_TOKEN_S = 0.02
+GUESSED_PROMPT_TOKEN_S = 0.0005
 
 
 @dataclass(frozen=True)
@@ -82,21 +82,21 @@ class Remaining:
         return estimate_s(rest, self.costs) * elapsed_s / max(estimate_s(first, self.costs), 1e-9)
 
 
-def estimate_s(plan: Plan, costs: Mapping[str, Cost]) -> float:
-    """Seconds that the plan will take, from what launches of these stacks took before.
+def guessed_costs(plan: Plan, start_s: Mapping[str, float]) -> dict[str, Cost]:
+    """Costs before anything was measured, from the usual start of each stack's engine."""
+    requests = [
+        workload.output_tokens * GUESSED_TOKEN_S + workload.context_tokens * GUESSED_PROMPT_TOKEN_S
+        for workload in plan.workloads
+    ]
+    return {name: Cost(start, sum(requests) / len(requests)) for name, start in start_s.items()}
 
-    Stacks without a known cost are taken as the mean of the known ones, or as a plain guess.
-    """
-    known = list(costs.values())
-    mean = Cost(
-        sum(cost.launch_s for cost in known) / len(known) if known else GUESSED_START_S,
-        sum(cost.request_s for cost in known) / len(known) if known else GUESSED_REQUEST_S,
+
+def estimate_s(plan: Plan, costs: Mapping[str, Cost]) -> float:
+    """Seconds that the plan will take at these costs, one for each stack."""
+    return sum(
+        costs[launch.stack].launch_s + costs[launch.stack].request_s * requests_of(plan, launch)
+        for launch in plan.launches
     )
-    total = 0.0
-    for launch in plan.launches:
-        cost = costs.get(launch.stack, mean)
-        total += cost.launch_s + cost.request_s * requests_of(plan, launch)
-    return total
 
 
 def differences(stacks: tuple[Stack, ...]) -> dict[str, tuple[str, ...]]:

@@ -465,6 +465,7 @@ class Run:
         plan: what was to be done.
         salt: makes this run's prompts differ from every other run's, so that no cache helps.
         machine: what the machine is (see `machine.py`).
+        client: the client's self-test on this machine just before (see `workload/selftest.py`).
         finished: every planned launch has ended, well or not.
         synthetic: the engine is a stand-in, so no figure here says anything of a real one.
     """
@@ -476,6 +477,7 @@ class Run:
     plan: Plan
     salt: str
     machine: Mapping[str, Any] = field(default_factory=dict)
+    client: Mapping[str, Any] = field(default_factory=dict)
     finished: bool = False
     synthetic: bool = False
     format_version: int = FORMAT_VERSION

@@ -124,6 +124,24 @@ def accept_length_agrees(trial: Trial) -> Iterator[Finding]:
             return
 
 
+def counters_agree(trial: Trial) -> Iterator[Finding]:
+    """The engine's own cumulative counters moved by what its answers add up to."""
+    if any(trace.failure is not None for trace in trial.requests):
+        return
+    for name in ("output_tokens", "drafted_tokens", "accepted_tokens"):
+        moved = getattr(trial.counters, name)
+        told = [getattr(trace, name) for trace in trial.requests]
+        if moved is None or any(value is None for value in told):
+            continue
+        if moved != sum(told):
+            yield Finding(
+                "counters-agree",
+                True,
+                f"the engine's counter of {name.replace('_', ' ')} moved by {moved}, "
+                f"its answers add up to {sum(told)}",
+            )
+
+
 CHECKS: tuple[Callable[[Trial], Iterator[Finding]], ...] = (
     requests_succeeded,
     output_length_reached,
@@ -132,4 +150,5 @@ CHECKS: tuple[Callable[[Trial], Iterator[Finding]], ...] = (
     no_prefix_hits,
     samples_not_late,
     accept_length_agrees,
+    counters_agree,
 )

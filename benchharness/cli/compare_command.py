@@ -38,18 +38,23 @@ def command(
     from benchharness import metrics as metric_table
     from benchharness.cli.stack_name import Side
     from benchharness.report import compare_view, console
-    from benchharness.stats import compare, launch_means
+    from benchharness.stats import compare
+    from benchharness.stats.client_error import ClientError
 
     chosen = [metric_table.named(name) for name in dict.fromkeys(metrics)]
     allowed = parse_margin(margin)
     first, second = Side.of(results, baseline), Side.of(results, candidate)
     cells = compare.compare(
-        first.select(launch_means.launch_means(first.stored.connect(), chosen)),
-        second.select(launch_means.launch_means(second.stored.connect(), chosen)),
+        first.means(),
+        second.means(),
         chosen,
         stack=second.stack,
         same_run=first.stored.path == second.stored.path,
         margin=allowed,
+        client=ClientError.of(
+            [first.stored.run.client, second.stored.run.client],
+            client_cycles=first.stored.client_cycles or second.stored.client_cycles,
+        ),
     )
     compare_view.show(console.people(as_json), first.name, second.name, first.differences(second), cells)
     if as_json:

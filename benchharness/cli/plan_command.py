@@ -29,7 +29,7 @@ def command(experiment: Path, sets: tuple[str, ...], results: Path, as_json: boo
     made = plan.make(spec.load(experiment, sets))
     execute.check(made)
     known = costs.of_stacks(results, made.experiment)
-    seconds = plan.estimate_s(made, known)
+    seconds = plan.estimate_s(made, execute.guessed_costs(made) | known)
     environments = execute.environments_of(made)
     people = console.people(as_json)
     plan_view.show(people, made, environments, seconds, measured=bool(known))

@@ -42,8 +42,8 @@ def command(
     people = console.people(as_json)
     with run_start.folder(results, made, experiment, sets, resume=resume) as folder:
         left = plan.without(made, folder.done())
-        seconds = plan.Remaining(left, costs.of_stacks(results, made.experiment))
-        with progress.watching(folder.path, left, seconds) as observer:
+        known = execute.guessed_costs(made) | costs.of_stacks(results, made.experiment)
+        with progress.watching(folder.path, left, plan.Remaining(left, known)) as observer:
             execute.run(folder, cache_folder(cache), observer)
     stored = open_run(folder.path)
     run_view.show(people, stored)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from benchharness import __version__, machine
 from benchharness.errors import UsageError
 from benchharness.records import Plan, Run
+from benchharness.report import console as consoles
 from benchharness.stack import engines
 from benchharness.store import RunFolder, create, open_run, runs
+from benchharness.workload import selftest
+
+SELFTEST_S = 1.0
 
 
 def folder(results: Path, plan: Plan, file: Path, sets: Sequence[str], *, resume: bool) -> RunFolder:
@@ -31,9 +38,19 @@ def folder(results: Path, plan: Plan, file: Path, sets: Sequence[str], *, resume
         plan=plan,
         salt=secrets.token_hex(8),
         machine=machine.describe(),
+        client=_selftest(plan),
         synthetic=synthetic,
     )
     return create(results, run)
+
+
+def _selftest(plan: Plan) -> dict[str, Any]:
+    """A short self-test of the client at the plan's concurrency, kept with the run."""
+    streams = max((workload.concurrency or 1 for workload in plan.workloads), default=1)
+    consoles.progress().print(f"measuring the client's own error at {streams} streams", markup=False)
+    began = time.monotonic()
+    measured = asdict(selftest.measure(concurrency=streams, duration_s=SELFTEST_S))
+    return {**measured, "took_s": time.monotonic() - began}
 
 
 def _reopened(results: Path, plan: Plan) -> RunFolder:

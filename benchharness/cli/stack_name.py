@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchharness.errors import UsageError, nearest
 from benchharness.plan import differences
+from benchharness.stats.launch_means import all_metrics, launch_means
 from benchharness.store import StoredRun, find, open_run
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class Side:
         """For people: run id and stack."""
         return f"{self.stored.run.id}:{self.stack}"
 
-    def select(self, means: pd.DataFrame) -> pd.DataFrame:
-        """The rows of this stack."""
+    def means(self) -> pd.DataFrame:
+        """The launch values of this stack (see `stats.launch_means`)."""
+        means = launch_means(self.stored.connect(), all_metrics())
         return means[means["stack"] == self.stack]
 
     def differences(self, other: Side) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from benchharness.metrics import METRICS
 from benchharness.report.console import number, percent, table
-from benchharness.stats.compare import Cell, Verdict
+from benchharness.stats.compare import MORE_LAUNCHES, Cell, Verdict
 
 _STYLES = {
     Verdict.REGRESSED: "red",
@@ -47,7 +47,10 @@ def show(
 def figures(title: str, cells: Sequence[Cell]) -> Table:
     """A line a cell: both means, the change with its interval, and the verdict."""
     paired = "launches paired by block" if all(cell.paired for cell in cells) else "launches not paired"
-    figures = table(title, caption=f"95 % intervals, all cells together; {paired}.")
+    caption = f"95 % intervals, all cells together; {paired}."
+    if any(cell.verdict == Verdict.UNDECIDED and cell.reason == MORE_LAUNCHES for cell in cells):
+        caption += f" Undecided: {MORE_LAUNCHES}."
+    figures = table(title, caption=caption)
     for heading in ("context", "stack", "metric"):
         figures.add_column(heading, justify="right" if heading == "context" else "left")
     for heading in ("baseline", "candidate", "change", "interval"):
@@ -56,7 +59,7 @@ def figures(title: str, cells: Sequence[Cell]) -> Table:
     for cell in cells:
         decimals = METRICS[cell.metric].decimals
         style = _STYLES[cell.verdict]
-        reason = f" ({escape(cell.reason)})" if cell.reason else ""
+        reason = f" ({escape(cell.reason)})" if cell.reason not in ("", MORE_LAUNCHES) else ""
         figures.add_row(
             str(cell.context_tokens),
             cell.stack,

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 _WIDTH_WITHOUT_TERMINAL = 120
+_MOST_PERCENT = 10.0
 
 
 def people(as_json: bool) -> Console:
@@ -40,10 +41,10 @@ def number(value: float | None, decimals: int) -> str:
 
 
 def percent(value: float) -> str:
-    """A fraction as a signed percentage; infinite ends are said in words."""
+    """A fraction as a signed percentage; ends so far away that they say nothing are unbounded."""
     if math.isnan(value):
         return "-"
-    if math.isinf(value):
+    if math.isinf(value) or value > _MOST_PERCENT:
         return "unbounded"
     return f"{value:+.1%}"
 

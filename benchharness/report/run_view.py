@@ -13,6 +13,7 @@ from benchharness.metrics import METRICS
 from benchharness.records import LaunchStatus
 from benchharness.report.console import duration, number, table
 from benchharness.stats import compare
+from benchharness.stats.client_error import ClientError
 from benchharness.stats.launch_means import all_metrics, launch_means
 from benchharness.store import StoredRun
 
@@ -96,6 +97,7 @@ def _show_changes(console: Console, stored: StoredRun, means: pd.DataFrame) -> N
             [METRICS["output_tok_s"]],
             stack=name,
             same_run=True,
+            client=ClientError.of([stored.run.client], client_cycles=stored.client_cycles),
         )
     if cells:
         console.print(compare_view.figures(f"Against {names[0]}", cells))

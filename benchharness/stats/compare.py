@@ -18,7 +18,10 @@ import pandas as pd
 
 from benchharness.metrics import Direction, Metric
 from benchharness.stats import interval
+from benchharness.stats.client_error import ClientError
 
+MORE_LAUNCHES = "more launches (measure.launches) would narrow the interval"
+NO_CLIENT_ERROR = ClientError()
 CONFIDENCE = 0.95
 MARGIN = 0.01
 
@@ -74,7 +77,7 @@ def compare(
     same_run: bool,
     margin: float = MARGIN,
     confidence: float = CONFIDENCE,
-    floors: dict[str, float] | None = None,
+    client: ClientError = NO_CLIENT_ERROR,
 ) -> tuple[Cell, ...]:
     """Compare two stacks.
 
@@ -85,7 +88,7 @@ def compare(
         same_run: both come from one run, so equal block numbers mean equal blocks.
         margin: largest change (fraction) that still counts as none.
         confidence: of all cells together.
-        floors: metric -> smallest change (fraction) that the client's own error lets anybody see.
+        client: what the client's own error lets anybody see.
 
     Returns:
         One cell for each context length and metric that at least one side measured.
@@ -99,9 +102,14 @@ def compare(
         first = baseline[baseline["context_tokens"] == context]
         second = candidate[candidate["context_tokens"] == context]
         for metric in known:
-            floor = (floors or {}).get(metric.name, 0.0)
+            floor = _floor(first, metric, client)
             cells.append(_cell(first, second, metric, stack, int(context), same_run, margin, each, floor))
     return tuple(cells)
+
+
+def _floor(baseline: pd.DataFrame, metric: Metric, client: ClientError) -> float:
+    gap_ms = float(baseline["itl_ms"].mean()) if "itl_ms" in baseline else math.nan
+    return client.floor(metric.name, float(baseline[metric.name].mean()), gap_ms)
 
 
 def _cell(
@@ -168,7 +176,7 @@ def _judge(
     if -margin <= low and high <= margin:
         return Verdict.EQUIVALENT, ""
     if low <= 0.0 <= high:
-        return Verdict.UNDECIDED, "more launches would narrow the interval"
+        return Verdict.UNDECIDED, MORE_LAUNCHES
     if max(abs(low), abs(high)) < floor:
         return Verdict.UNDECIDED, f"smaller than the client's own error ({floor:.2%})"
     if metric.direction == Direction.NEITHER:

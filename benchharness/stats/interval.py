@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,14 @@ class Interval:
         return (self.high - self.low) / 2
 
 
+def t_quantile(confidence: float, freedom: float) -> float:
+    """How many standard errors a two-sided interval of Student's t reaches.
+
+    From scipy.special: the same figure as scipy.stats.t.ppf, without its import of most of a second.
+    """
+    return float(special.stdtrit(freedom, (1 + confidence) / 2))
+
+
 def of_mean(values: Sequence[float], confidence: float) -> Interval:
     """Interval of the mean; values are one a launch (or one a block), NaN ones are left out."""
     data = np.asarray([value for value in values if math.isfinite(value)], dtype=float)
@@ -39,7 +47,7 @@ def of_mean(values: Sequence[float], confidence: float) -> Interval:
     if data.size == 1:
         return Interval(float(data[0]), -math.inf, math.inf, 1)
     error = float(data.std(ddof=1)) / math.sqrt(data.size)
-    reach = float(stats.t.ppf((1 + confidence) / 2, data.size - 1)) * error
+    reach = t_quantile(confidence, data.size - 1) * error
     return Interval(
         float(data.mean()), float(data.mean()) - reach, float(data.mean()) + reach, int(data.size)
     )
@@ -60,5 +68,5 @@ def of_difference(baseline: Sequence[float], candidate: Sequence[float], confide
     if total == 0.0:
         return Interval(mean, mean, mean, launches)
     freedom = total**2 / float((parts**2 / np.array([first.size - 1, second.size - 1])).sum())
-    reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(total)
+    reach = t_quantile(confidence, freedom) * math.sqrt(total)
     return Interval(mean, mean - reach, mean + reach, launches)

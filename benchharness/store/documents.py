@@ -42,6 +42,7 @@ def write(path: Path, kind: type[Any], record: Any) -> None:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
+        partial.unlink(missing_ok=True)
         raise disk_error(path, error) from None
 
 

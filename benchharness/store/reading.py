@@ -81,6 +81,12 @@ class StoredRun:
             trial.valid for _, trial in self.trials
         )
 
+    @property
+    def client_cycles(self) -> bool:
+        """Whether any of its cycles was taken with the client's clock."""
+        row = self.connect().execute("SELECT bool_or(clock = 'client') FROM cycles").fetchone()
+        return bool(row and row[0])
+
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with views `requests`, `tokens` and `cycles` over the valid trials.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchharness import validity
-from benchharness.records import Cycle, Failure, RequestTrace, Trial, Workload
+from benchharness.records import Cycle, EngineCounters, Failure, RequestTrace, Trial, Workload
 
 WORKLOAD = Workload(context_tokens=128, output_tokens=3, requests=2, warmup_requests=1)
 
@@ -71,3 +71,12 @@ def test_a_failed_warm_up_request_does_not_count_against_a_trial() -> None:
 def test_a_trial_without_a_measured_request_is_invalid() -> None:
     found = validity.findings(trial(trace(0)))
     assert [finding.check for finding in found] == ["requests-succeeded"]
+
+
+@pytest.mark.parametrize(("moved", "agrees"), [(3, True), (4, False), (None, True)])
+def test_the_engines_counters_must_move_by_what_its_answers_add_up_to(
+    moved: int | None, agrees: bool
+) -> None:
+    sound = trial(trace(0), trace(1), trace(2))
+    found = validity.findings(replace(sound, counters=EngineCounters(accepted_tokens=moved)))
+    assert [finding.check for finding in found] == ([] if agrees else ["counters-agree"])

@@ -11,6 +11,7 @@ from scipy import stats as reference
 
 from benchharness.metrics import METRICS
 from benchharness.stats import interval
+from benchharness.stats.client_error import ClientError
 from benchharness.stats.compare import Cell, Verdict, compare
 
 
@@ -84,7 +85,7 @@ def test_a_side_without_values_is_invalid_not_slower(missing: list[float]) -> No
 def test_an_effect_below_the_clients_own_error_is_not_called() -> None:
     second = [value * 1.02 for value in BASE]
     assert judged("itl_ms", BASE, second).verdict == Verdict.REGRESSED
-    cell = judged("itl_ms", BASE, second, floors={"itl_ms": 0.05})
+    cell = judged("itl_ms", BASE, second, client=ClientError(gap_ms=5.0))
     assert cell.verdict == Verdict.UNDECIDED
     assert "client's own error" in cell.reason
 
@@ -118,3 +119,22 @@ def test_false_alarms_stay_at_the_stated_rate_when_launches_differ() -> None:
         called += cell.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
     # 30 are expected; 47 is three standard deviations above.
     assert 10 <= called <= 47
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "expected"),
+    [
+        ("itl_ms", 10.0, 0.0005),
+        ("decode_tok_s", 100.0, 0.001),
+        ("output_tok_s", 100.0, 0.001),
+        ("ttft_ms", 50.0, 0.002),
+        ("accept_length", 2.0, 0.0),
+        ("verify_ms", 10.0, 0.0),
+    ],
+)
+def test_the_floor_follows_from_the_self_test(metric: str, value: float, expected: float) -> None:
+    test = {"smallest_effect_fraction": 0.001, "interval_ms": 5.0, "smallest_ttft_effect_us": 100.0}
+    client = ClientError.of([test, {}], client_cycles=False)
+    assert client.floor(metric, value, gap_ms=5.0) == pytest.approx(expected)
+    by_client = ClientError.of([test], client_cycles=True)
+    assert by_client.floor("verify_ms", 10.0, gap_ms=5.0) == pytest.approx(0.0005)

@@ -1,0 +1,1 @@
+"""Everything that stands up a serving stack: environments, sources, processes, engine adapters."""

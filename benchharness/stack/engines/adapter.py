@@ -1,0 +1,79 @@
+"""What the harness needs to know of an engine. An adapter holds no state and starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from benchharness.records import (
+    Command,
+    Endpoint,
+    EngineCounters,
+    EngineFacts,
+    Environment,
+    EnvironmentSpec,
+    Model,
+    Readiness,
+    Stack,
+    Workload,
+)
+
+
+class Engine(Protocol):
+    """One serving engine.
+
+    Attributes:
+        name: as experiment files write it.
+        synthetic: a stand-in whose timings are declared, not measured.
+    """
+
+    name: str
+    synthetic: bool
+
+    def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
+        """Refuse what can be seen to be wrong before anything is built; raises UsageError."""
+        ...
+
+    def usual_start_s(self, stack: Stack) -> float:
+        """Seconds that a start usually takes: for estimates before anything was measured."""
+        ...
+
+    def environment(self, stack: Stack) -> EnvironmentSpec | None:
+        """What the engine's environment must hold; None if the harness's own interpreter serves."""
+        ...
+
+    def model_environment(self, stack: Stack) -> EnvironmentSpec | None:
+        """What is needed to make the model of `stack.model.recipe`; None if nothing is to be made."""
+        ...
+
+    def make_model(self, stack: Stack, environment: Environment, folder: Path) -> Command:
+        """The command that writes the recipe's files into `folder` (new and empty)."""
+        ...
+
+    def made_model(self, stack: Stack, folder: Path) -> Model:
+        """The model with the paths that `make_model` wrote."""
+        ...
+
+    def command(
+        self,
+        stack: Stack,
+        model: Model,
+        environment: Environment | None,
+        port: int,
+        workloads: Sequence[Workload],
+    ) -> Command:
+        """How to start the server on loopback at `port`, with room for `workloads`."""
+        ...
+
+    def readiness(self, stack: Stack) -> Readiness:
+        """The engine's own sign that it serves."""
+        ...
+
+    def connect(self, stack: Stack, base_url: str) -> tuple[Endpoint, EngineFacts]:
+        """Ask the running server how to talk to it and what it is; raises EngineError."""
+        ...
+
+    def counters(self, stack: Stack, base_url: str) -> EngineCounters:
+        """The server's cumulative counters, for cross-checks; all None where it has none."""
+        ...
