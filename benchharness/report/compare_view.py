@@ -41,16 +41,21 @@ def show(
     if not cells:
         console.print("Neither side has a valid figure for these metrics.")
         return
-    console.print(figures("", cells))
+    show_cells(console, "", cells)
+
+
+def show_cells(console: Console, title: str, cells: Sequence[Cell]) -> None:
+    """Print the table of cells and what its intervals are."""
+    console.print(figures(title, cells))
+    paired = "launches paired by block" if all(cell.paired for cell in cells) else "launches not paired"
+    console.print(f"95 % intervals, all cells together; {paired}.")
+    if any(cell.verdict == Verdict.UNDECIDED and cell.reason == MORE_LAUNCHES for cell in cells):
+        console.print(f"Undecided: {MORE_LAUNCHES}.")
 
 
 def figures(title: str, cells: Sequence[Cell]) -> Table:
     """A line a cell: both means, the change with its interval, and the verdict."""
-    paired = "launches paired by block" if all(cell.paired for cell in cells) else "launches not paired"
-    caption = f"95 % intervals, all cells together; {paired}."
-    if any(cell.verdict == Verdict.UNDECIDED and cell.reason == MORE_LAUNCHES for cell in cells):
-        caption += f" Undecided: {MORE_LAUNCHES}."
-    figures = table(title, caption=caption)
+    figures = table(title)
     for heading in ("context", "stack", "metric"):
         figures.add_column(heading, justify="right" if heading == "context" else "left")
     for heading in ("baseline", "candidate", "change", "interval"):

@@ -28,9 +28,9 @@ def _console(*, stderr: bool) -> Console:
     return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 
-def table(title: str, *, caption: str = "") -> Table:
+def table(title: str) -> Table:
     """An empty table in the house style."""
-    return Table(title=title, caption=caption or None, title_justify="left", caption_justify="left", box=None)
+    return Table(title=title or None, title_justify="left", box=None)
 
 
 def number(value: float | None, decimals: int) -> str:

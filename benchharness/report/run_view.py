@@ -35,6 +35,7 @@ def show(console: Console, stored: StoredRun) -> None:
         console.print("No valid trial was stored, so there are no figures.")
         return
     console.print(_figures(stored, means))
+    console.print("n launches. Means over launches (± half of their range), each the mean over requests.")
     _show_changes(console, stored, means)
     spent = sum(launch.start_s + launch.requests_s + launch.stop_s for launch in stored.launches)
     console.print(f"{len(stored.launches)} launches, {duration(spent)} in engines.")
@@ -57,14 +58,12 @@ def _show_failures(console: Console, stored: StoredRun) -> None:
 
 def _figures(stored: StoredRun, means: pd.DataFrame) -> Any:
     shown = [name for name in COLUMNS if means[name].notna().any()]
-    caption = "Means over launches, each the mean over its requests"
-    if means.groupby(["stack", "context_tokens"]).size().max() > 1:
-        caption += "; in brackets the lowest and the highest launch"
-    figures = table("", caption=caption + ".")
-    for heading in ("context", "stack", "launches"):
-        figures.add_column(heading, justify="left" if heading == "stack" else "right")
+    figures = table("")
+    figures.add_column("context", justify="right")
+    figures.add_column("stack", overflow="fold")
+    figures.add_column("n", justify="right")
     for name in shown:
-        figures.add_column(f"{name}", justify="right")
+        figures.add_column(name, justify="right", no_wrap=True)
     for context in sorted(set(means["context_tokens"])):
         for stack in stored.run.plan.stacks:
             rows = means[(means["context_tokens"] == context) & (means["stack"] == stack.name)]
@@ -76,12 +75,16 @@ def _figures(stored: StoredRun, means: pd.DataFrame) -> Any:
 
 
 def _spread(values: pd.Series[float], decimals: int) -> str:
+    """Mean over launches, and half the distance from the lowest to the highest in percent of it."""
     known = values.dropna()
     if known.empty:
         return "-"
-    text = number(float(known.mean()), decimals)
-    low, high = number(float(known.min()), decimals), number(float(known.max()), decimals)
-    return text if low == high else f"{text} ({low}..{high})"
+    mean = float(known.mean())
+    text = number(mean, decimals)
+    half = (float(known.max()) - float(known.min())) / 2
+    if half == 0 or mean == 0:
+        return text
+    return f"{text} ±{half / abs(mean):.{0 if half / abs(mean) >= 0.1 else 1}%}"
 
 
 def _show_changes(console: Console, stored: StoredRun, means: pd.DataFrame) -> None:
@@ -100,12 +103,16 @@ def _show_changes(console: Console, stored: StoredRun, means: pd.DataFrame) -> N
             client=ClientError.of([stored.run.client], client_cycles=stored.client_cycles),
         )
     if cells:
-        console.print(compare_view.figures(f"Against {names[0]}", cells))
+        compare_view.show_cells(console, f"Against {names[0]}", cells)
 
 
 def exit_status(stored: StoredRun) -> int:
-    """5 if a launch failed, 4 if a trial is invalid, else 0. Unbuildable points are results."""
-    if any(launch.status == LaunchStatus.FAILED for launch in stored.launches):
+    """5 if a launch failed or none could be built, 4 if a trial is invalid, else 0.
+
+    Unbuildable points of a matrix are results, as long as some point could be built.
+    """
+    statuses = [launch.status for launch in stored.launches]
+    if LaunchStatus.FAILED in statuses or (statuses and LaunchStatus.DONE not in statuses):
         return 5
     return 0 if all(trial.valid for _, trial in stored.trials) else 4
 
