@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from benchharness import machine, validity
 from benchharness import plan as plans
-from benchharness import validity
 from benchharness.errors import EngineError, UnbuildableError, UsageError
 from benchharness.plan import Cost
 from benchharness.records import (
@@ -237,15 +237,21 @@ class _Serving:
         self.observer.step(f"context {workload.context_tokens}")
         engine, stack = self.prepared.engine, self.prepared.stack
         before = engine.counters(stack, running.base_url)
+        watch = machine.GpuWatch(running.process_ids)
+
+        def ended_one(done: int, total: int) -> None:
+            watch.sample()
+            self.observer.request_ends(done, total)
+
         began = time.monotonic_ns()
         traces = client.drive(
             endpoint,
             workload,
             prompts=self._prompts(endpoint, workload),
-            progress=self.observer.request_ends,
+            progress=ended_one,
             seed=self.planned.seed,
         )
-        ended = time.monotonic_ns()
+        over = time.monotonic_ns()
         after = engine.counters(stack, running.base_url) if running.alive() else EngineCounters()
         trial = Trial(
             launch=self.planned.index,
@@ -254,8 +260,9 @@ class _Serving:
             requests=traces,
             cycles=tuple(cycle for trace in traces for cycle in cycles.from_trace(trace)),
             counters=difference(before, after),
+            gpus=watch.states(),
             started_ns=began,
-            finished_ns=ended,
+            finished_ns=over,
         )
         trial = replace(trial, findings=validity.findings(trial))
         self.folder.append_trial(trial)

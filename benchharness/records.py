@@ -376,8 +376,46 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class GpuState:
+    """What one GPU did during a trial, by NVML; None where it did not answer.
+
+    Attributes:
+        index: as NVML counts.
+        sm_mhz_min, sm_mhz_median, sm_mhz_max: SM clock over the samples, taken as requests ended.
+        sm_mhz_limit: the highest SM clock that the board allows.
+        throttle: what held the clock down in any sample: `power-cap`, `thermal`, `hw-slowdown` ...
+        throttled_ms: time for which power or heat held the clock down during the trial, by the
+            driver's own counters.
+        temperature_c, power_w: highest sample.
+        other_pids: processes on the GPU that are none of the engine's.
+    """
+
+    index: int
+    sm_mhz_min: int | None = None
+    sm_mhz_median: int | None = None
+    sm_mhz_max: int | None = None
+    sm_mhz_limit: int | None = None
+    throttle: tuple[str, ...] = ()
+    throttled_ms: float | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    other_pids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Trial:
-    """One workload measured in one launch."""
+    """One workload measured in one launch.
+
+    Attributes:
+        launch, position: the launch's index, and the trial's place in it.
+        workload: what was driven.
+        requests: every request, warm-up ones included.
+        cycles: every decode cycle that could be told.
+        counters: what the engine's own counters moved by.
+        gpus: what each GPU did meanwhile; empty where NVML or a GPU is missing.
+        started_ns, finished_ns: CLOCK_MONOTONIC at both ends.
+        findings: broken or doubtful invariants, grave ones first.
+    """
 
     launch: int
     position: int
@@ -385,6 +423,7 @@ class Trial:
     requests: tuple[RequestTrace, ...]
     cycles: tuple[Cycle, ...]
     counters: EngineCounters = EngineCounters()
+    gpus: tuple[GpuState, ...] = ()
     started_ns: int = 0
     finished_ns: int = 0
     findings: tuple[Finding, ...] = ()

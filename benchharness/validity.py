@@ -15,6 +15,9 @@ MOST_CACHED_TOKENS = 16
 """Prompt tokens that may come from a cache without being called a hit: the start-of-text token, a
 shared template, one page of a paged cache."""
 
+MOST_THROTTLED_SHARE = 0.01
+"""Share of a trial's time for which a clock may be held down without a word."""
+
 
 def findings(trial: Trial) -> tuple[Finding, ...]:
     """All findings of a trial, grave ones first."""
@@ -142,6 +145,28 @@ def counters_agree(trial: Trial) -> Iterator[Finding]:
             )
 
 
+def clocks_held(trial: Trial) -> Iterator[Finding]:
+    """Neither power nor heat held a GPU's clock down."""
+    for gpu in trial.gpus:
+        reasons = sorted(set(gpu.throttle) - {"clocks-set-by-user"})
+        if reasons or (gpu.throttled_ms or 0.0) > MOST_THROTTLED_SHARE * _wall_ms(trial):
+            clock = f"SM clock {gpu.sm_mhz_median} of {gpu.sm_mhz_limit} MHz"
+            why = f" ({', '.join(reasons)})" if reasons else ""
+            yield Finding("clocks-held", False, f"GPU {gpu.index} was throttled{why}; {clock}")
+
+
+def gpu_alone(trial: Trial) -> Iterator[Finding]:
+    """Nobody else computed on the engine's GPUs."""
+    for gpu in trial.gpus:
+        if gpu.other_pids:
+            listed = ", ".join(str(pid) for pid in gpu.other_pids[:4])
+            yield Finding("gpu-alone", False, f"other processes used GPU {gpu.index}: {listed}")
+
+
+def _wall_ms(trial: Trial) -> float:
+    return (trial.finished_ns - trial.started_ns) / 1e6
+
+
 CHECKS: tuple[Callable[[Trial], Iterator[Finding]], ...] = (
     requests_succeeded,
     output_length_reached,
@@ -151,4 +176,6 @@ CHECKS: tuple[Callable[[Trial], Iterator[Finding]], ...] = (
     samples_not_late,
     accept_length_agrees,
     counters_agree,
+    clocks_held,
+    gpu_alone,
 )

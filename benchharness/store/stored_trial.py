@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchharness.records import EngineCounters, Finding, Trial, Workload
+from benchharness.records import EngineCounters, Finding, GpuState, Trial, Workload
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class StoredTrial:
     started_ns: int
     finished_ns: int
     findings: tuple[Finding, ...]
+    gpus: tuple[GpuState, ...] = ()
 
     @classmethod
     def of(cls, trial: Trial) -> StoredTrial:
@@ -30,6 +31,7 @@ class StoredTrial:
             trial.started_ns,
             trial.finished_ns,
             trial.findings,
+            trial.gpus,
         )
 
     @property

@@ -250,6 +250,16 @@ def test_an_index_that_does_not_answer_says_nothing_of_the_combination(cache, mo
     assert "secret" not in str(caught.value)
 
 
+def test_an_address_with_a_password_that_does_not_answer(cache, monkeypatch):
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    lines = []
+    spec = EnvironmentSpec(requirements=("x @ http://user:secret@127.0.0.1:9/x-1-py3-none-any.whl",))
+    with pytest.raises(InfrastructureError, match="an index can't be reached") as caught:
+        ensure(spec, cache, on_progress=lines.append)
+    assert "127.0.0.1:9/x-1" in "".join(lines)
+    assert "secret" not in "".join([str(caught.value), *lines])
+
+
 def test_a_package_that_is_not_cached_without_network_is_infrastructure(tmp_path, monkeypatch):
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "empty"))
@@ -322,6 +332,20 @@ def test_a_build_that_was_cut_short_ends_and_is_made_again(slow, tmp_path, numbe
     made = ensure(spec, cache)
     assert Path(made.path) == half_built
     assert not (half_built / "rubbish").exists()
+
+
+def test_an_interrupt_ends_the_build_before_it_is_passed_on(slow, tmp_path):
+    def interrupt(line):
+        if "Using Python" in line:
+            assert until(lambda: len(slow.builds()) == 1)
+            raise KeyboardInterrupt
+
+    spec = EnvironmentSpec(requirements=(slow.requirement,))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ensure(spec, tmp_path / "cache", on_progress=interrupt)
+    (backend,) = slow.builds()
+    assert not runs(backend)
+    assert caught.traceback  # and not because the pipes to the guard were collected with the frames
 
 
 def test_the_lock_is_held_until_the_killed_harness_s_build_is_gone(slow, tmp_path):

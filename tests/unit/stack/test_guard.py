@@ -185,6 +185,23 @@ def test_second_interrupt_while_stopping_leaves_nothing(tmp_path):
     assert until(lambda: living(tmp_path) == [], seconds=15)
 
 
+def test_an_interrupted_stop_hurries_the_guard(tmp_path):
+    """Also in a harness that lives on: the tree must not stand for the whole of a long grace."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    tree = started_tree(tmp_path, count=2, deaf=True, children=["stubborn"])
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tree.stop(300)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert until(lambda: living(tmp_path) == [])
+
+
 def test_sigkill_of_the_guard_leaves_nothing(tmp_path):
     tree = started_tree(tmp_path, count=4, children=["plain", "daemon", "stubborn"])
     guard = psutil.Process(tree.pid).ppid()

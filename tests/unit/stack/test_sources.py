@@ -56,7 +56,7 @@ def contents(folder):
 @pytest.fixture
 def repo(tmp_path):
     """Two commits and a tag, in a folder with every character that a shell would trip over (T24)."""
-    folder = tmp_path / 'it\'s a $repo "x"'
+    folder = tmp_path / 'it\'s a: $repo "x"'
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
     (folder / ".gitignore").write_text("*.o\n")
@@ -243,6 +243,19 @@ def test_a_shallow_clone_that_lacks_the_commit_says_so(repo, cache, tmp_path):
     assert "--unshallow" in caught.value.advice
     made = checkout(Source(repo=str(shallow), commit="main"), cache)
     assert Path(made.path, "engine.py").read_text() == "two\n"
+
+
+def test_a_shallow_clone_that_moved_on(repo, cache, tmp_path):
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth", "1", repo.as_uri(), str(shallow))
+    checkout(Source(repo=str(shallow)), cache)
+    third = commit(repo, "three\n", "third")
+    git(shallow, "fetch", "-q", "--depth", "1")
+    git(shallow, "reset", "-q", "--hard", "origin/main")
+    git(shallow, "tag", "v3")
+    made = checkout(Source(repo=str(shallow)), cache)
+    assert made.commit == third
+    assert git(made.path, "describe", "--tags") == "v3"
 
 
 def test_a_folder_without_git(tmp_path, cache):

@@ -9,6 +9,8 @@ from typing import Any
 
 import psutil
 
+from benchharness.machine import gpus
+
 
 def describe() -> dict[str, Any]:
     """Processor, memory, system and GPUs. Whatever can't be read is left out, never guessed."""
@@ -22,7 +24,9 @@ def describe() -> dict[str, Any]:
         "usable_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "memory_bytes": psutil.virtual_memory().total,
         "load_1min": round(os.getloadavg()[0], 2),
-        "gpus": gpus(),
+        "virtualisation": _virtualisation(),
+        "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
+        "gpus": gpus.described(),
     }
     return {key: value for key, value in facts.items() if value is not None}
 
@@ -35,32 +39,19 @@ def _cpu_model() -> str | None:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
 
 
-def gpus() -> list[dict[str, Any]]:
-    """Name, memory, driver and UUID of each NVIDIA GPU; empty where there is none or no driver."""
-    import pynvml
-
+def _virtualisation() -> str | None:
+    """The hypervisor's name where the processor flags one; None on bare metal or where unknown."""
+    for path in ("/sys/hypervisor/type", "/sys/class/dmi/id/sys_vendor"):
+        try:
+            name = Path(path).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            continue
+        if name:
+            break
+    else:
+        name = "unknown"
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []
-    try:
-        driver = _text(pynvml.nvmlSystemGetDriverVersion())
-        found = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            found.append(
-                {
-                    "index": index,
-                    "name": _text(pynvml.nvmlDeviceGetName(handle)),
-                    "uuid": _text(pynvml.nvmlDeviceGetUUID(handle)),
-                    "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-                    "driver": driver,
-                }
-            )
-        return found
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+        flagged = " hypervisor" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return name if flagged else None
