@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.table import Table
 
 from benchharness.metrics import METRICS
 from benchharness.report.console import number, percent, table
-from benchharness.stats.compare import MORE_LAUNCHES, Cell, Verdict
+from benchharness.stats.compare import Cell, Verdict
 
 _STYLES = {
     Verdict.REGRESSED: "red",
@@ -49,8 +50,9 @@ def show_cells(console: Console, title: str, cells: Sequence[Cell]) -> None:
     console.print(figures(title, cells))
     paired = "launches paired by block" if all(cell.paired for cell in cells) else "launches not paired"
     console.print(f"95 % intervals, all cells together; {paired}.")
-    if any(cell.verdict == Verdict.UNDECIDED and cell.reason == MORE_LAUNCHES for cell in cells):
-        console.print(f"Undecided: {MORE_LAUNCHES}.")
+    for (verdict, reason), count in Counter((cell.verdict, cell.reason) for cell in cells).items():
+        if reason:
+            console.print(f"{verdict} ({count} of {len(cells)}): {escape(reason)}")
 
 
 def figures(title: str, cells: Sequence[Cell]) -> Table:
@@ -64,7 +66,6 @@ def figures(title: str, cells: Sequence[Cell]) -> Table:
     for cell in cells:
         decimals = METRICS[cell.metric].decimals
         style = _STYLES[cell.verdict]
-        reason = f" ({escape(cell.reason)})" if cell.reason not in ("", MORE_LAUNCHES) else ""
         figures.add_row(
             str(cell.context_tokens),
             cell.stack,
@@ -73,7 +74,7 @@ def figures(title: str, cells: Sequence[Cell]) -> Table:
             number(cell.candidate, decimals),
             percent(cell.change),
             f"{percent(cell.low)} .. {percent(cell.high)}",
-            f"[{style}]{cell.verdict}[/{style}]{reason}",
+            f"[{style}]{cell.verdict}[/{style}]",
         )
     return figures
 

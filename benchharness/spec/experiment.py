@@ -61,17 +61,11 @@ def _understood(document: Document) -> Experiment:
         _stack(document, spec.engine, point.name, point.settings) for point in combinations(document)
     )
     warmup = None if spec.measure.warmup == "auto" else spec.measure.warmup
-    concurrency = spec.workload.concurrency or (None if spec.workload.rate_rps else 1)
+    declared = spec.workload.model_dump(exclude={"context_tokens", "concurrency"})
+    open_loop = spec.workload.rate_rps is not None or spec.workload.trace_file is not None
+    concurrency = None if open_loop else spec.workload.concurrency or 1
     workloads = tuple(
-        Workload(
-            context_tokens=context,
-            output_tokens=spec.workload.output_tokens,
-            requests=spec.workload.requests,
-            warmup_requests=warmup,
-            concurrency=concurrency,
-            rate_rps=spec.workload.rate_rps,
-            timeout_s=spec.workload.timeout_s,
-        )
+        Workload(context_tokens=context, concurrency=concurrency, warmup_requests=warmup, **declared)
         for context in spec.workload.context_tokens
     )
     source = {"file": document.name, "text": document.text, "sets": list(document.sets)}

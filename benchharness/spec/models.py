@@ -87,12 +87,31 @@ class WorkloadSpec(Frozen):
     rate_rps: Annotated[float, Field(gt=0)] | None = Field(
         None, description="Requests a second with Poisson arrivals (open loop), instead of concurrency."
     )
+    arrivals: Literal["poisson", "constant", "ramp"] = Field(
+        "poisson", description="How requests arrive with `rate_rps`; ramp goes on to `ramp_to_rps`."
+    )
+    ramp_to_rps: Annotated[float, Field(gt=0)] | None = Field(None, description="Rate at the ramp's end.")
+    trace_file: Text | None = Field(
+        None, description="CSV or JSON lines with times and lengths (Mooncake or Azure columns)."
+    )
+    trace_speedup: Annotated[float, Field(gt=0)] = Field(1.0, description="How much faster to play it.")
+    prompts_file: Text | None = Field(None, description="JSON lines or a ShareGPT file with real texts.")
+    shared_prefix_tokens: Annotated[int, Field(ge=0)] = Field(
+        0, description="First tokens that all requests have in common, for prefix caches."
+    )
+    turns: PositiveInt = Field(1, description="Requests of one conversation, each going on from the last.")
     timeout_s: Annotated[float, Field(gt=0)] = Field(300.0, description="Longest time of one request.")
 
     @model_validator(mode="after")
     def _one_driver(self) -> WorkloadSpec:
-        if self.concurrency is not None and self.rate_rps is not None:
-            raise ValueError("give either `concurrency` or `rate_rps`, not both")
+        drivers = ("concurrency", "rate_rps", "trace_file")
+        named = [f"`{name}`" for name in drivers if getattr(self, name) is not None]
+        if len(named) > 1:
+            raise ValueError(f"give one of {' and '.join(named)}, not both")
+        if (self.arrivals == "ramp") != (self.ramp_to_rps is not None):
+            raise ValueError("`arrivals: ramp` and `ramp_to_rps` go together")
+        if self.arrivals != "poisson" and self.rate_rps is None:
+            raise ValueError(f"`arrivals: {self.arrivals}` needs `rate_rps`")
         if len(set(self.context_tokens)) != len(self.context_tokens):
             raise ValueError("context_tokens names a length twice")
         return self

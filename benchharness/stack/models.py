@@ -7,16 +7,17 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from benchharness.errors import InfrastructureError
-from benchharness.records import Model, Stack
+from benchharness.records import Command, Model, Stack
 from benchharness.stack import environments
 from benchharness.stack.engines.adapter import Engine
+from benchharness.stack.logfile import log_tail
+from benchharness.stack.processtree import ProcessTree
 
 RECIPE_TIMEOUT_S = 900
 
@@ -43,28 +44,27 @@ def ensure(engine: Engine, stack: Stack, cache: Path, *, on_progress: Callable[[
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             command = engine.make_model(stack, environment, folder)
-            _carry_out(command.argv, stack.model.recipe)
+            _carry_out(command, stack.model.recipe, folder.with_name(folder.name + ".log"))
             (folder / ".done").touch()
     return engine.made_model(stack, folder)
 
 
-def _carry_out(argv: tuple[str, ...], recipe: str) -> None:
+def _carry_out(command: Command, recipe: str, log_path: Path) -> None:
+    """Run a recipe as a process tree of its own, which ends with the harness whatever ends that."""
     try:
-        done = subprocess.run(
-            argv,
-            capture_output=True,
-            text=True,
-            timeout=RECIPE_TIMEOUT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        tree = ProcessTree(command, log_path)
     except OSError as error:
-        raise InfrastructureError(f"the recipe {recipe} can't be carried out: {error}") from None
-    except subprocess.TimeoutExpired:
-        raise InfrastructureError(f"the recipe {recipe} took longer than {RECIPE_TIMEOUT_S} s") from None
-    if done.returncode != 0:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no output"]
-        raise InfrastructureError(f"the recipe {recipe} failed: {last[0]}", "is there room on the disk?")
+        raise InfrastructureError(f"the recipe {recipe} can't be carried out: {error.strerror}") from None
+    try:
+        tree.wait(RECIPE_TIMEOUT_S)
+        in_time = not tree.alive
+    finally:
+        tree.stop(grace_s=1.0)
+    if not in_time:
+        raise InfrastructureError(f"the recipe {recipe} took longer than {RECIPE_TIMEOUT_S} s")
+    if tree.exit_code != 0:
+        last = next(iter(log_tail(log_path, 1)), "it printed nothing")
+        raise InfrastructureError(f"the recipe {recipe} failed: {last}", f"its output is {log_path}")
 
 
 @contextmanager

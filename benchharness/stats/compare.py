@@ -20,7 +20,6 @@ from benchharness.metrics import Direction, Metric
 from benchharness.stats import interval
 from benchharness.stats.client_error import ClientError
 
-MORE_LAUNCHES = "more launches (measure.launches) would narrow the interval"
 NO_CLIENT_ERROR = ClientError()
 CONFIDENCE = 0.95
 MARGIN = 0.01
@@ -176,7 +175,7 @@ def _judge(
     if -margin <= low and high <= margin:
         return Verdict.EQUIVALENT, ""
     if low <= 0.0 <= high:
-        return Verdict.UNDECIDED, MORE_LAUNCHES
+        return Verdict.UNDECIDED, "more launches (measure.launches) would narrow the interval"
     if max(abs(low), abs(high)) < floor:
         return Verdict.UNDECIDED, f"smaller than the client's own error ({floor:.2%})"
     if metric.direction == Direction.NEITHER:

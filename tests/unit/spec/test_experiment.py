@@ -85,6 +85,13 @@ def test_set_changes_one_value() -> None:
     assert changed.stacks[0].env["X"] == "off"
 
 
+def test_a_rate_or_a_trace_drives_without_concurrency() -> None:
+    for words in ("rate_rps: 2", "trace_file: trace.csv"):
+        workload = spec.parse(TEXT.replace("output_tokens: 64", f"output_tokens: 64, {words}")).workloads[0]
+        assert workload.concurrency is None
+    assert spec.parse(TEXT).workloads[0].concurrency == 1
+
+
 def test_exclude_and_include_work_as_in_github_actions() -> None:
     matrix = "  exclude:\n    - {speculation: off, packages.flashinfer-python: 0.10}\n"
     matrix += "  include:\n    - {speculation: draft-2, env.EXTRA: 1}\n"
@@ -117,6 +124,9 @@ def test_exclude_and_include_work_as_in_github_actions() -> None:
         ("name: quick", "name: ../evil", ["quick.yaml:1", "name"]),
         ("name: quick", "name: quick\nname: again", ["quick.yaml:2", "stands twice"]),
         ("output_tokens: 64}", "output_tokens: 64, concurrency: 2, rate_rps: 1}", ["not both"]),
+        ("output_tokens: 64}", "output_tokens: 64, arrivals: ramp, rate_rps: 1}", ["go together"]),
+        ("output_tokens: 64}", "output_tokens: 64, arrivals: constant}", ["needs `rate_rps`"]),
+        ("output_tokens: 64}", "output_tokens: 64, arrivals: steady, rate_rps: 1}", ["workload.arrivals"]),
         ("{launches: 2}", "{launches: 2", ["quick.yaml:"]),
         ("[0.5.3, 0.10]", "[]", ["the matrix is empty"]),
         ("[0.5.3, 0.10]", "[0.5.3, 0.5.3]", ["'0.5.3' twice"]),

@@ -249,12 +249,13 @@ def test_a_shallow_clone_that_moved_on(repo, cache, tmp_path):
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth", "1", repo.as_uri(), str(shallow))
     checkout(Source(repo=str(shallow)), cache)
-    third = commit(repo, "three\n", "third")
+    commit(repo, "three\n", "third")
+    fourth = commit(repo, "four\n", "fourth")
     git(shallow, "fetch", "-q", "--depth", "1")
     git(shallow, "reset", "-q", "--hard", "origin/main")
     git(shallow, "tag", "v3")
     made = checkout(Source(repo=str(shallow)), cache)
-    assert made.commit == third
+    assert made.commit == fourth
     assert git(made.path, "describe", "--tags") == "v3"
 
 
