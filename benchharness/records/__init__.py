@@ -7,6 +7,7 @@ History of the stored format:
     1  first version: run.json, launches/NNN/launch.json, trials as JSON beside Parquet tables.
 """
 
+from benchharness.records.attestation import Attestation, Mismatch, ProcessReport
 from benchharness.records.declared import (
     Model,
     Plan,
@@ -42,6 +43,7 @@ from benchharness.records.trial import (
 
 __all__ = [
     "FORMAT_VERSION",
+    "Attestation",
     "Command",
     "Cycle",
     "Endpoint",
@@ -54,9 +56,11 @@ __all__ = [
     "GpuState",
     "Launch",
     "LaunchStatus",
+    "Mismatch",
     "Model",
     "Plan",
     "PlannedLaunch",
+    "ProcessReport",
     "Readiness",
     "RequestTrace",
     "Run",

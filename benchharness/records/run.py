@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from benchharness.records.attestation import Attestation
 from benchharness.records.declared import Plan
-from benchharness.records.ready import EngineFacts, Environment
+from benchharness.records.ready import Environment
 
 FORMAT_VERSION = 1
 
@@ -19,6 +20,7 @@ class LaunchStatus(StrEnum):
     DONE = "done"
     FAILED = "failed"
     UNBUILDABLE = "unbuildable"
+    INVALID = "invalid"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Launch:
         started_at: wall-clock start, ISO 8601 with offset.
         command, env: the argument list, and the variables that the harness set.
         environment: key and exact packages; None if it could not be built.
-        facts: what the engine said of itself.
+        attestation: what really ran; with a mismatch in it the launch is invalid and nothing was timed.
         start_s, requests_s, stop_s: seconds from process creation to readiness, under load, to end.
         server_exit: how the process ended.
     """
@@ -64,7 +66,7 @@ class Launch:
     command: tuple[str, ...] = ()
     env: Mapping[str, str | None] = field(default_factory=dict)
     environment: Environment | None = None
-    facts: EngineFacts = field(default_factory=EngineFacts)
+    attestation: Attestation = field(default_factory=Attestation)
     start_s: float = 0.0
     requests_s: float = 0.0
     stop_s: float = 0.0

@@ -112,9 +112,12 @@ def exit_status(stored: StoredRun) -> int:
     Unbuildable points of a matrix are results, as long as some point could be built.
     """
     statuses = [launch.status for launch in stored.launches]
-    if LaunchStatus.FAILED in statuses or (statuses and LaunchStatus.DONE not in statuses):
+    if LaunchStatus.FAILED in statuses or (
+        statuses and not {LaunchStatus.DONE, LaunchStatus.INVALID} & set(statuses)
+    ):
         return 5
-    return 0 if all(trial.valid for _, trial in stored.trials) else 4
+    sound = LaunchStatus.INVALID not in statuses and all(trial.valid for _, trial in stored.trials)
+    return 0 if sound else 4
 
 
 def document(stored: StoredRun) -> dict[str, Any]:

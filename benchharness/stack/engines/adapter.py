@@ -74,6 +74,10 @@ class Engine(Protocol):
         """Ask the running server how to talk to it and what it is; raises EngineError."""
         ...
 
+    def who_changes(self, stack: Stack, variable: str) -> str:
+        """Who is known to change that variable in this release of the engine; empty where nobody is."""
+        ...
+
     def counters(self, stack: Stack, base_url: str) -> EngineCounters:
         """The server's cumulative counters, for cross-checks; all None where it has none."""
         ...

@@ -132,6 +132,10 @@ class LlamaCpp:
         )
         return endpoint, EngineFacts(version=release(stack), settings=server.told)
 
+    def who_changes(self, stack: Stack, variable: str) -> str:
+        """Nobody: this engine leaves its variables alone."""
+        return ""
+
     def counters(self, stack: Stack, base_url: str) -> EngineCounters:
         """From /metrics; the speculative ones exist from b11063 on.
 

@@ -187,6 +187,10 @@ class StandIn:
         facts = dict(info["settings"]) | {name: info[name] for name in told}
         return endpoint, EngineFacts(version=str(info["version"]), settings=facts)
 
+    def who_changes(self, stack: Stack, variable: str) -> str:
+        """Nobody: this engine leaves its variables alone."""
+        return ""
+
     def counters(self, stack: Stack, base_url: str) -> EngineCounters:
         """Sums over all requests since its start; drafts are None without speculation."""
         counters = _server_info(base_url)["counters"]

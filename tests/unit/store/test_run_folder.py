@@ -13,8 +13,8 @@ import pytest
 from benchharness.errors import InfrastructureError, UsageError
 from benchharness.metrics import METRICS
 from benchharness.records import (
+    Attestation,
     Cycle,
-    EngineFacts,
     Failure,
     Finding,
     Launch,
@@ -84,7 +84,7 @@ def filled(results: Path) -> Path:
         for index in range(4):
             folder.begin_launch(index)
             folder.append_trial(trial(index, 1.0 + index % 2))
-            folder.end_launch(launch(index, facts=EngineFacts("1.2", {"n": [1]})))
+            folder.end_launch(launch(index, attestation=Attestation("1.2", {"n": [1]})))
         folder.finish()
     return folder.path
 
@@ -93,7 +93,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     stored = open_run(filled(tmp_path))
     assert stored.run == run(finished=True)
     assert [one.index for one in stored.launches] == [0, 1, 2, 3]
-    assert stored.launches[0].facts == EngineFacts("1.2", {"n": [1]})
+    assert stored.launches[0].attestation == Attestation("1.2", {"n": [1]})
     assert [document.workload for _, document in stored.trials] == [WORKLOAD] * 4
     assert stored.valid
 

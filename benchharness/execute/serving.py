@@ -1,173 +1,40 @@
-"""The loop that everything goes through: launch, drive, check, store.
-
-`run` carries out what is left of a plan. A launch that fails is a result (it is stored with its
-reason) and the loop goes on; a failure of the store ends it, since nothing more could be kept.
-"""
+"""One launch of a prepared stack: start, attest, drive, check, store, stop."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from benchharness import machine, validity
-from benchharness import plan as plans
-from benchharness.errors import EngineError, UnbuildableError, UsageError
-from benchharness.plan import Cost
+from benchharness.errors import EngineError, InvalidMeasurementError, UsageError
+from benchharness.execute.observer import Observer
+from benchharness.execute.prepared import Prepared
 from benchharness.records import (
+    Attestation,
     Command,
     Endpoint,
     EngineCounters,
-    Environment,
-    EnvironmentSpec,
+    EngineFacts,
     Launch,
     LaunchStatus,
-    Model,
     Plan,
     PlannedLaunch,
-    Stack,
     Trial,
     Workload,
 )
-from benchharness.stack import engines, environments, models, server
-from benchharness.stack.engines.adapter import Engine
+from benchharness.stack import attestation, server
 from benchharness.store import RunFolder
 from benchharness.timings import cycles
 from benchharness.workload import client, prompts
 
-MOST_FAILED_STARTS = 2
-"""Failed starts of one stack after which its other launches are not tried: a start can take minutes."""
+TOLD_MISMATCHES = 4
 
 
-class Observer(Protocol):
-    """Who wants to hear how the loop gets on. All calls come from the loop's own thread."""
-
-    def launch_begins(self, planned: PlannedLaunch) -> None:
-        """A launch is next."""
-
-    def step(self, text: str) -> None:
-        """What is being done now, in a few words."""
-
-    def waiting(self, seconds: float) -> None:
-        """Still waiting for the engine, since so many seconds."""
-
-    def request_ends(self, done: int, total: int) -> None:
-        """Requests of the present trial that are over."""
-
-    def trial_ends(self, trial: Trial) -> None:
-        """A trial is stored."""
-
-    def launch_ends(self, launch: Launch) -> None:
-        """A launch is stored."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A stack that is ready to be launched."""
-
-    engine: Engine
-    stack: Stack
-    environment: Environment | None
-    model: Model
-
-
-def check(plan: Plan) -> None:
-    """Refuse what can be seen to be wrong before anything is built; UsageError."""
-    for stack in plan.stacks:
-        engines.named(stack.engine).check(stack, plan.workloads)
-
-
-def environments_of(plan: Plan) -> dict[str, EnvironmentSpec | None]:
-    """The environment that each stack needs, by stack name; None where the harness's own serves."""
-    return {stack.name: engines.named(stack.engine).environment(stack) for stack in plan.stacks}
-
-
-def guessed_costs(plan: Plan) -> dict[str, Cost]:
-    """What launches will cost as far as can be said before anything was measured."""
-    starts = {stack.name: engines.named(stack.engine).usual_start_s(stack) for stack in plan.stacks}
-    return plans.guessed_costs(plan, starts)
-
-
-def run(folder: RunFolder, cache: Path, observer: Observer) -> None:
-    """Carry out the launches of a run that are not over yet.
-
-    Raises InfrastructureError if results can't be stored, KeyboardInterrupt when interrupted; in
-    both cases what was stored is whole and `run` can be called again for the rest.
-    """
-    plan = folder.run.plan
-    done = folder.done()
-    failed_starts: Counter[str] = Counter()
-    for planned in plan.launches:
-        if planned.index in done:
-            continue
-        observer.launch_begins(planned)
-        place = folder.begin_launch(planned.index)
-        if failed_starts[planned.stack] >= MOST_FAILED_STARTS:
-            launch = _not_tried(planned)
-        else:
-            launch = _launch(plan, planned, folder, place, cache, observer)
-        if launch.status == LaunchStatus.FAILED:
-            failed_starts[planned.stack] += 1
-        folder.end_launch(launch)
-        observer.launch_ends(launch)
-    folder.finish()
-
-
-def _now() -> str:
-    return datetime.now(UTC).astimezone().isoformat(timespec="milliseconds")
-
-
-def _not_tried(planned: PlannedLaunch) -> Launch:
-    return Launch(
-        index=planned.index,
-        block=planned.block,
-        stack=planned.stack,
-        seed=planned.seed,
-        status=LaunchStatus.FAILED,
-        started_at=_now(),
-        reason=f"not tried: {MOST_FAILED_STARTS} launches of this stack failed before",
-    )
-
-
-def prepare(stack: Stack, cache: Path, observer: Observer) -> Prepared:
-    """Build or find the environment and the model of a stack; UnbuildableError if it can't be."""
-    engine = engines.named(stack.engine)
-    spec = engine.environment(stack)
-    environment = None
-    if spec is not None:
-        observer.step("environment")
-        environment = environments.ensure(spec, cache, on_progress=observer.step)
-    model = models.ensure(engine, stack, cache, on_progress=observer.step)
-    return Prepared(engine, stack, environment, model)
-
-
-def _launch(
-    plan: Plan, planned: PlannedLaunch, folder: RunFolder, place: Path, cache: Path, observer: Observer
-) -> Launch:
-    """One launch from environment to end, as a record whatever happens in it."""
-    stack = plan.stack(planned.stack)
-    launch = Launch(
-        index=planned.index,
-        block=planned.block,
-        stack=planned.stack,
-        seed=planned.seed,
-        status=LaunchStatus.DONE,
-        started_at=_now(),
-    )
-    try:
-        prepared = prepare(stack, cache, observer)
-    except UnbuildableError as error:
-        return replace(launch, status=LaunchStatus.UNBUILDABLE, reason=str(error))
-    launch = replace(launch, environment=prepared.environment)
-    return _Serving(plan, planned, prepared, folder, place, observer).measure(launch)
-
-
-class _Serving:
+class Serving:
     """One launch of a prepared stack: start, trials, stop."""
 
     def __init__(
@@ -195,18 +62,30 @@ class _Serving:
             self.observer.step("starting the engine")
             with self._running(command, port) as running:
                 endpoint, facts = self.prepared.engine.connect(self.prepared.stack, running.base_url)
-                launch = replace(launch, facts=facts, start_s=running.start_s)
+                attested = self._attest(command, facts, running)
+                launch = replace(launch, attestation=attested, start_s=running.start_s)
+                _refuse_mismatches(attested)
                 driven = time.monotonic()
                 for position, index in enumerate(self.planned.workloads):
                     self._trial(position, self.plan.workloads[index], endpoint, running)
                     launch = replace(launch, requests_s=time.monotonic() - driven)
                 self.observer.step("stopping the engine")
+        except InvalidMeasurementError as error:
+            launch = replace(launch, status=LaunchStatus.INVALID, reason=str(error))
         except (EngineError, UsageError) as error:
             lines = error.last_lines if isinstance(error, EngineError) else ()
             launch = replace(launch, status=LaunchStatus.FAILED, reason=str(error), last_lines=lines)
         if running is not None:
             launch = replace(launch, server_exit=running.exit, stop_s=running.stop_s)
         return launch
+
+    def _attest(self, command: Command, facts: EngineFacts, running: server.Server) -> Attestation:
+        """Ask the engine's processes what really reached them."""
+        stack = self.prepared.stack
+        wanted = {**command.env, **stack.env}
+        reports = attestation.processes(running.pid, running.process_ids(), wanted)
+        explain = partial(self.prepared.engine.who_changes, stack)
+        return attestation.take(stack, command.env, facts, self.prepared.environment, reports, explain)
 
     def _command(self) -> tuple[int, Command]:
         declared = self.prepared.stack.args.get("port")
@@ -278,6 +157,17 @@ class _Serving:
             )
 
         return of_request
+
+
+def _refuse_mismatches(attested: Attestation) -> None:
+    """A launch that doesn't run what was declared is not timed."""
+    if attested.mismatches:
+        told = "; ".join(mismatch.sentence for mismatch in attested.mismatches[:TOLD_MISMATCHES])
+        more = len(attested.mismatches) - TOLD_MISMATCHES
+        raise InvalidMeasurementError(
+            f"what runs is not what was declared: {told}" + (f"; and {more} more" if more > 0 else ""),
+            "declare what is wanted, or find out who changes it",
+        )
 
 
 def _refuse_too_long(workload: Workload, endpoint: Endpoint) -> None:

@@ -1,0 +1,78 @@
+"""What really ran, against what was declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ProcessReport:
+    """One process of the engine, as it saw itself or as the system sees it.
+
+    Attributes:
+        pid: process id.
+        rank: tensor-parallel or global rank; None where it has none or none is known.
+        gpu: index of its GPU; None where it has none or none is known.
+        env: effective variables: an allow-list and what was declared; values that look like secrets masked.
+        versions: module -> version really imported; empty where only the system could be asked.
+        source: `probe` (told by the process itself) or `proc` (read from the system).
+    """
+
+    pid: int
+    rank: int | None = None
+    gpu: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    source: str = "proc"
+
+    @property
+    def name(self) -> str:
+        """For people: `rank 2 (pid 71)` or `pid 71`."""
+        return f"pid {self.pid}" if self.rank is None else f"rank {self.rank} (pid {self.pid})"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One thing that is not as it was declared.
+
+    Attributes:
+        where: the process, or `engine`.
+        name: what differs: `env.NCCL_ALGO`, `packages.torch`, `args.attention-backend`.
+        declared, effective: both values; None where it is not set.
+        cause: who changed it, where that is known; else empty.
+    """
+
+    where: str
+    name: str
+    declared: str | None
+    effective: str | None
+    cause: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """One line for people."""
+        was = "not set" if self.effective is None else repr(self.effective)
+        wanted = "not set" if self.declared is None else repr(self.declared)
+        cause = f" ({self.cause})" if self.cause else ""
+        return f"{self.where}: {self.name} is {was}, declared {wanted}{cause}"
+
+
+@dataclass(frozen=True)
+class Attestation:
+    """What a launch really ran.
+
+    Attributes:
+        engine_version: as the engine tells it.
+        settings: what the engine resolved: backends, graph sizes, KV size, speculation.
+        packages: distribution -> version of its environment.
+        processes: its processes.
+        mismatches: whatever is not as declared; with one of them nothing is timed.
+    """
+
+    engine_version: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    processes: tuple[ProcessReport, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
