@@ -61,16 +61,16 @@ def output_length_reached(trial: Trial) -> Iterator[Finding]:
 
 
 def context_as_declared(trial: Trial) -> Iterator[Finding]:
-    """The server saw the prompt length that the cell names."""
-    wanted = trial.workload.context_tokens
-    counts = Counter(t.server_prompt_tokens for t in _whole(trial) if t.server_prompt_tokens is not None)
-    wrong = {count: n for count, n in counts.items() if count != wanted}
-    if wrong:
-        seen = max(wrong, key=lambda count: wrong[count])
+    """The server saw each prompt as long as it was made."""
+    counts = Counter(
+        (trace.prompt_tokens, trace.server_prompt_tokens)
+        for trace in _whole(trial)
+        if trace.prompt_tokens and trace.server_prompt_tokens not in (None, trace.prompt_tokens)
+    )
+    if counts:
+        (wanted, seen), _ = counts.most_common(1)[0]
         yield Finding(
-            "context-as-declared",
-            True,
-            f"the server counted {seen} prompt tokens where {wanted} were declared",
+            "context-as-declared", True, f"the server counted {seen} prompt tokens where {wanted} were sent"
         )
 
 
@@ -86,14 +86,18 @@ def tokens_counted_by_server(trial: Trial) -> Iterator[Finding]:
 
 
 def no_prefix_hits(trial: Trial) -> Iterator[Finding]:
-    """No prompt was served from a prefix cache."""
-    hits = [t for t in _whole(trial) if (t.cached_tokens or 0) > MOST_CACHED_TOKENS]
+    """No more of a prompt was served from a prefix cache than the workload declares to be shared."""
+    if trial.workload.turns > 1:
+        return
+    most = trial.workload.shared_prefix_tokens + MOST_CACHED_TOKENS
+    cached = [trace.cached_tokens or 0 for trace in _whole(trial)]
+    hits = [tokens for tokens in cached if tokens > most]
     if hits:
-        most = max(trace.cached_tokens or 0 for trace in hits)
         yield Finding(
             "no-prefix-hits",
             True,
-            f"{len(hits)} prompts were served from a prefix cache (up to {most} tokens)",
+            f"{len(hits)} prompts were served from a prefix cache (up to {max(hits)} tokens) that the "
+            "workload does not declare",
         )
 
 

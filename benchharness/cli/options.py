@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,7 +72,12 @@ def print_json(document: dict[str, Any]) -> None:
     """One JSON object on standard output; figures that can't be known are null."""
     import json
 
-    click.echo(json.dumps(_finite(document), indent=2, default=str))
+    from benchharness.report.console import silence
+
+    try:
+        click.echo(json.dumps(_finite(document), indent=2, default=str))
+    except BrokenPipeError:
+        silence(sys.stdout)
 
 
 def _finite(value: Any) -> Any:

@@ -37,10 +37,11 @@ def command(
     from benchharness.report import console, progress, run_view
     from benchharness.store import costs, open_run
 
-    made = plan.make(spec.load(experiment, sets))
+    declared = spec.load(experiment, sets)
+    made = plan.make(declared)
     execute.check(made)
     people = console.people(as_json)
-    with run_start.folder(results, made, experiment, sets, resume=resume) as folder:
+    with run_start.folder(results, made, declared.source, resume=resume) as folder, run_start.resumable():
         left = plan.without(made, folder.done())
         known = execute.guessed_costs(made) | costs.of_stacks(results, made.experiment)
         with progress.watching(folder.path, left, plan.Remaining(left, known)) as observer:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import secrets
+import shlex
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,10 +24,16 @@ from benchharness.workload import selftest
 SELFTEST_S = 1.0
 
 
-def folder(results: Path, plan: Plan, file: Path, sets: Sequence[str], *, resume: bool) -> RunFolder:
-    """Create a run, or open the last unfinished one of this experiment.
+def folder(results: Path, plan: Plan, source: Mapping[str, Any], *, resume: bool) -> RunFolder:
+    """Create a run, or open the last one that set out to do the same.
 
-    Raises UsageError if there is none, or if what it set out to do differs from the plan.
+    Args:
+        results: folder of all runs.
+        plan: what is to be done.
+        source: file name, text and `--set` arguments of the experiment, to be kept with the run.
+        resume: open a run instead of creating one.
+
+    Raises UsageError if there is none to resume, or none that set out to carry out this plan.
     """
     if resume:
         return _reopened(results, plan)
@@ -34,7 +43,7 @@ def folder(results: Path, plan: Plan, file: Path, sets: Sequence[str], *, resume
         id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
         created_at=now.isoformat(timespec="seconds"),
         harness_version=__version__,
-        experiment={"file": file.name, "text": file.read_text(encoding="utf-8"), "sets": list(sets)},
+        experiment=dict(source),
         plan=plan,
         salt=secrets.token_hex(8),
         machine=machine.describe(),
@@ -53,14 +62,26 @@ def _selftest(plan: Plan) -> dict[str, Any]:
     return {**measured, "took_s": time.monotonic() - began}
 
 
+@contextmanager
+def resumable() -> Iterator[None]:
+    """An interrupt in this block is passed on with the command that goes on with the run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        again = [argument for argument in sys.argv[1:] if argument != "--resume"]
+        command = shlex.join(["benchharness", *again, "--resume"])
+        raise KeyboardInterrupt(f"what was measured is stored; go on with: {command}") from None
+
+
 def _reopened(results: Path, plan: Plan) -> RunFolder:
     of_experiment = [summary for summary in runs(results) if summary.experiment == plan.experiment]
     if not of_experiment:
         raise UsageError(f"{results} holds no run of {plan.experiment} to resume", "run it without --resume")
-    stored = open_run(of_experiment[-1].path)
-    if stored.run.plan != plan:
-        raise UsageError(
-            f"the last run, {stored.run.id}, set out to do something else than this experiment does now",
-            "undo the changes of the file or of --set, or run it without --resume",
-        )
-    return RunFolder(stored.path, stored.run)
+    for summary in reversed(of_experiment):
+        stored = open_run(summary.path)
+        if stored.run.plan == plan:
+            return RunFolder(stored.path, stored.run)
+    raise UsageError(
+        f"the last run, {of_experiment[-1].run}, set out to do something else than this experiment does now",
+        "undo the changes of the file or of --set, or run it without --resume",
+    )

@@ -25,7 +25,7 @@ class Side:
     @classmethod
     def of(cls, results: Path, text: str) -> Side:
         """Find the run and the stack; UsageError where either doesn't exist or isn't named."""
-        run, colon, stack = text.partition(":")
+        run, colon, stack = _split(results, text)
         stored = open_run(find(results, run))
         names = [one.name for one in stored.run.plan.stacks]
         if not colon and len(names) == 1:
@@ -50,3 +50,16 @@ class Side:
         """What was declared differently: path -> value here, value there."""
         mine = self.stored.run.plan.stack(self.stack)
         return differences((mine, other.stored.run.plan.stack(other.stack)))
+
+
+def _split(results: Path, text: str) -> tuple[str, str, str]:
+    """Run, colon and stack: parted at the first colon that leaves a run before it, since paths may hold some."""
+    parts = text.split(":")
+    for count in range(1, len(parts) + 1):
+        run = ":".join(parts[:count])
+        try:
+            find(results, run)
+        except UsageError:
+            continue
+        return run, ":" if count < len(parts) else "", ":".join(parts[count:])
+    return text.partition(":")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -29,7 +28,7 @@ from benchharness.records import (
 from benchharness.stack import attestation, server
 from benchharness.store import RunFolder
 from benchharness.timings import cycles
-from benchharness.workload import client, prompts
+from benchharness.workload import achieved, client, prompts
 
 TOLD_MISMATCHES = 4
 
@@ -115,6 +114,8 @@ class Serving:
         _refuse_too_long(workload, endpoint)
         self.observer.step(f"context {workload.context_tokens}")
         engine, stack = self.prepared.engine, self.prepared.stack
+        seed, run = self.planned.seed, self.folder.run
+        sent = prompts.for_workload(endpoint, workload, seed=seed, salt=run.salt)
         before = engine.counters(stack, running.base_url)
         watch = machine.GpuWatch(running.process_ids)
 
@@ -126,9 +127,9 @@ class Serving:
         traces = client.drive(
             endpoint,
             workload,
-            prompts=self._prompts(endpoint, workload),
+            prompts=sent,
             progress=ended_one,
-            seed=self.planned.seed,
+            seed=seed,
         )
         over = time.monotonic_ns()
         after = engine.counters(stack, running.base_url) if running.alive() else EngineCounters()
@@ -143,20 +144,12 @@ class Serving:
             started_ns=began,
             finished_ns=over,
         )
-        trial = replace(trial, findings=validity.findings(trial))
+        ceiling = run.client.get("events_per_s")
+        found = (*validity.findings(trial), *achieved.findings(workload, traces, ceiling))
+        trial = replace(trial, findings=tuple(sorted(found, key=lambda finding: not finding.grave)))
         self.folder.append_trial(trial)
         self.observer.trial_ends(trial)
         running.check()
-
-    def _prompts(self, endpoint: Endpoint, workload: Workload) -> Callable[[int], Sequence[int]]:
-        salt, seed = self.folder.run.salt, self.planned.seed
-
-        def of_request(request: int) -> Sequence[int]:
-            return prompts.prompt_ids(
-                endpoint, workload.context_tokens, seed=seed, salt=salt, request=request
-            )
-
-        return of_request
 
 
 def _refuse_mismatches(attested: Attestation) -> None:

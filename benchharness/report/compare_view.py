@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchharness.metrics import METRICS
-from benchharness.report.console import number, percent, table
+from benchharness.report.console import number, percent, sentence, table
 from benchharness.stats.compare import Cell, Verdict
 
 _STYLES = {
@@ -33,10 +33,12 @@ def show(
     cells: Sequence[Cell],
 ) -> None:
     """Print what was declared differently, then a line a cell."""
-    console.print(f"baseline  [bold]{escape(baseline)}[/bold]\ncandidate [bold]{escape(candidate)}[/bold]")
+    sentence(
+        console, f"baseline  [bold]{escape(baseline)}[/bold]\ncandidate [bold]{escape(candidate)}[/bold]"
+    )
     if apart:
         for path, (first, second) in apart.items():
-            console.print(f"  {escape(path)}: {escape(first)} -> {escape(second)}")
+            sentence(console, f"  {escape(path)}: {escape(first)} -> {escape(second)}")
     else:
         console.print("  nothing is declared differently")
     if not cells:
@@ -68,7 +70,7 @@ def figures(title: str, cells: Sequence[Cell]) -> Table:
         style = _STYLES[cell.verdict]
         figures.add_row(
             str(cell.context_tokens),
-            cell.stack,
+            escape(cell.stack),
             cell.metric,
             number(cell.baseline, decimals),
             number(cell.candidate, decimals),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -25,7 +27,27 @@ def progress() -> Console:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    return _Patient(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+
+
+class _Patient(Console):
+    """A console whose reader may go away (`| head -1`): the command goes on, and its status stands."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        silence(sys.stderr if self.stderr else sys.stdout)
+
+
+def silence(stream: TextIO) -> None:
+    """Let whatever is still written to a stream go nowhere."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, stream.fileno())
+    os.close(devnull)
+
+
+def sentence(console: Console, markup: str) -> None:
+    """Print one line of text with markup; outside a terminal it stays one line, however long."""
+    console.print(markup, soft_wrap=not console.is_terminal)
 
 
 def table(title: str) -> Table:

@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
-from benchharness.report.console import table
+from benchharness.report.console import sentence, table
 from benchharness.store.reading import RunSummary
 
 
 def show(console: Console, results: Path, found: Sequence[RunSummary]) -> None:
     """Print one line a run."""
     if not found:
-        console.print(f"{results} holds no runs. Make one: benchharness run experiments/quickstart.yaml")
+        sentence(
+            console,
+            f"{escape(str(results))} holds no runs. Make one: benchharness run experiments/quickstart.yaml",
+        )
         return
     listing = table("")
     for heading in ("run", "experiment", "made", "launches", "stacks"):
@@ -23,7 +27,7 @@ def show(console: Console, results: Path, found: Sequence[RunSummary]) -> None:
     for one in found:
         launches = f"{one.launches} of {one.planned}"
         name = f"{one.experiment} (synthetic)" if one.synthetic else one.experiment
-        listing.add_row(one.run, name, one.created_at, launches, ", ".join(one.stacks))
+        listing.add_row(one.run, name, one.created_at, launches, escape(", ".join(one.stacks)))
     console.print(listing)
 
 

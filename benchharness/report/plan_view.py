@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from benchharness.plan import differences, requests_of
 from benchharness.records import EnvironmentSpec, Plan
@@ -31,17 +32,18 @@ def show(
     apart = differences(plan.stacks)
     stacks = table("Stacks")
     for heading in ("stack", "environment", *apart):
-        stacks.add_column(heading, overflow="fold")
+        stacks.add_column(escape(heading), overflow="fold")
     for position, stack in enumerate(plan.stacks):
         spec = environments[stack.name]
         holds = ", ".join(spec.requirements) if spec else "the harness's own"
-        stacks.add_row(stack.name, holds, *(values[position] for values in apart.values()))
+        cells = (stack.name, holds, *(values[position] for values in apart.values()))
+        stacks.add_row(*map(escape, cells))
     console.print(stacks)
     order = table(f"Order ({plan.pairing})")
     order.add_column("block")
     order.add_column("launches", overflow="fold")
     for block, launches in groupby(plan.launches, key=lambda launch: launch.block):
-        order.add_row(str(block), "  ".join(launch.stack for launch in launches))
+        order.add_row(str(block), "  ".join(escape(launch.stack) for launch in launches))
     console.print(order)
     basis = "from the last run of this experiment" if measured else "a guess: nothing was measured yet"
     console.print(f"Takes about {duration(seconds)} ({basis}; building environments not counted).")

@@ -19,7 +19,7 @@ from rich.text import Text
 from benchharness.plan import Remaining
 from benchharness.records import Launch, LaunchStatus, Plan, PlannedLaunch, Trial
 from benchharness.report import console as consoles
-from benchharness.report.console import duration
+from benchharness.report.console import duration, sentence
 
 _REDRAW_S = 0.25
 
@@ -45,10 +45,8 @@ class Progress:
         self._draw(force=True)
         if self._live is None:
             left = duration(self._left())
-            self._console.print(
-                f"launch {self._over + 1} of {len(self._plan.launches)}: {planned.stack} (about {left} left)",
-                markup=False,
-            )
+            place = f"launch {self._over + 1} of {len(self._plan.launches)}"
+            sentence(self._console, f"{place}: {escape(planned.stack)} (about {left} left)")
 
     def step(self, text: str) -> None:
         """What is being done now."""
@@ -71,16 +69,16 @@ class Progress:
         for finding in trial.findings:
             word = "[red]invalid[/red]" if finding.grave else "[yellow]note[/yellow]"
             place = f"{escape(self._stack)}, context {trial.workload.context_tokens}"
-            self._console.print(f"{word} {place}: {escape(finding.sentence)}")
+            sentence(self._console, f"{word} {place}: {escape(finding.sentence)}")
 
     def launch_ends(self, launch: Launch) -> None:
         """A launch is stored."""
         self._over += 1
         if launch.status != LaunchStatus.DONE:
             place = f"launch {launch.index} ({escape(launch.stack)})"
-            self._console.print(f"[red]{launch.status}[/red] {place}: {escape(launch.reason)}")
+            sentence(self._console, f"[red]{launch.status}[/red] {place}: {escape(launch.reason)}")
             for line in launch.last_lines[-8:]:
-                self._console.print(f"    | {escape(line)}", style="dim")
+                sentence(self._console, f"    [dim]| {escape(line)}[/dim]")
         self._draw(force=True)
 
     def _left(self) -> float:
@@ -108,7 +106,7 @@ class Progress:
 def watching(path: Path, plan: Plan, remaining: Remaining) -> Iterator[Progress]:
     """Tell of a run while it goes on; what was stored is named however it ends."""
     console = consoles.progress()
-    console.print(f"storing in {path}", markup=False)
+    sentence(console, f"storing in {escape(str(path))}")
     if not console.is_terminal:
         yield Progress(console, plan, remaining, None)
         return

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from benchharness.metrics import METRICS
 from benchharness.records import LaunchStatus
-from benchharness.report.console import duration, number, table
+from benchharness.report.console import duration, number, sentence, table
 from benchharness.stats import compare
 from benchharness.stats.client_error import ClientError
 from benchharness.stats.launch_means import all_metrics, launch_means
@@ -24,7 +24,7 @@ def show(console: Console, stored: StoredRun) -> None:
     """Print findings, figures, and how the other stacks compare with the first one."""
     run = stored.run
     state = "" if run.finished else " [yellow](not finished; go on with --resume)[/yellow]"
-    console.print(f"[bold]{run.plan.experiment}/{run.id}[/bold]  {stored.path}{state}")
+    sentence(console, f"[bold]{run.plan.experiment}/{run.id}[/bold]  {escape(str(stored.path))}{state}")
     if run.synthetic:
         console.print(
             "[yellow]Made with a stand-in engine: no figure here says anything of a real one.[/yellow]"
@@ -44,16 +44,17 @@ def show(console: Console, stored: StoredRun) -> None:
 def _show_failures(console: Console, stored: StoredRun) -> None:
     for launch in stored.launches:
         if launch.status != LaunchStatus.DONE:
-            reason = escape(launch.reason)
-            console.print(f"[red]{launch.status}[/red] launch {launch.index} ({launch.stack}): {reason}")
+            place = f"launch {launch.index} ({escape(launch.stack)})"
+            sentence(console, f"[red]{launch.status}[/red] {place}: {escape(launch.reason)}")
             for line in launch.last_lines[-8:]:
-                console.print(f"    | {escape(line)}", style="dim")
+                sentence(console, f"    [dim]| {escape(line)}[/dim]")
     stacks = {launch.index: launch.stack for launch in stored.launches}
     for _, trial in stored.trials:
         for finding in trial.findings:
             word = "[red]invalid[/red]" if finding.grave else "[yellow]note[/yellow]"
-            place = f"launch {trial.launch} ({stacks[trial.launch]}), context {trial.workload.context_tokens}"
-            console.print(f"{word} {place}: {escape(finding.sentence)}")
+            place = f"launch {trial.launch} ({escape(stacks[trial.launch])})"
+            context = f"context {trial.workload.context_tokens}"
+            sentence(console, f"{word} {place}, {context}: {escape(finding.sentence)}")
 
 
 def _figures(stored: StoredRun, means: pd.DataFrame) -> Any:
@@ -69,7 +70,7 @@ def _figures(stored: StoredRun, means: pd.DataFrame) -> Any:
             rows = means[(means["context_tokens"] == context) & (means["stack"] == stack.name)]
             if not rows.empty:
                 cells = [_spread(rows[name], METRICS[name].decimals) for name in shown]
-                figures.add_row(str(context), stack.name, str(len(rows)), *cells)
+                figures.add_row(str(context), escape(stack.name), str(len(rows)), *cells)
         figures.add_section()
     return figures
 
@@ -103,7 +104,7 @@ def _show_changes(console: Console, stored: StoredRun, means: pd.DataFrame) -> N
             client=ClientError.of([stored.run.client], client_cycles=stored.client_cycles),
         )
     if cells:
-        compare_view.show_cells(console, f"Against {names[0]}", cells)
+        compare_view.show_cells(console, f"Against {escape(names[0])}", cells)
 
 
 def exit_status(stored: StoredRun) -> int:

@@ -80,3 +80,12 @@ def test_the_engines_counters_must_move_by_what_its_answers_add_up_to(
     sound = trial(trace(0), trace(1), trace(2))
     found = validity.findings(replace(sound, counters=EngineCounters(accepted_tokens=moved)))
     assert [finding.check for finding in found] == ([] if agrees else ["counters-agree"])
+
+
+def test_a_declared_shared_prefix_is_no_hit() -> None:
+    cached = trial(trace(0), trace(1, cached_tokens=100), trace(2, cached_tokens=100))
+    assert [finding.check for finding in validity.findings(cached)] == ["no-prefix-hits"]
+    shared = replace(cached, workload=replace(WORKLOAD, shared_prefix_tokens=96))
+    assert validity.findings(shared) == ()
+    turns = replace(cached, workload=replace(WORKLOAD, turns=2))
+    assert validity.findings(turns) == ()
