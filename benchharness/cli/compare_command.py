@@ -38,6 +38,7 @@ def command(
     from benchharness import metrics as metric_table
     from benchharness.cli.stack_name import Side
     from benchharness.report import compare_view, console
+    from benchharness.stack import attestation
     from benchharness.stats import compare
     from benchharness.stats.client_error import ClientError
 
@@ -56,9 +57,12 @@ def command(
             client_cycles=first.stored.client_cycles or second.stored.client_cycles,
         ),
     )
-    compare_view.show(console.people(as_json), first.name, second.name, first.differences(second), cells)
+    apart = compare_view.Apart(
+        first.differences(second), attestation.difference(first.attestation, second.attestation)
+    )
+    compare_view.show(console.people(as_json), first.name, second.name, apart, cells)
     if as_json:
-        print_json(compare_view.document(first.name, second.name, cells))
+        print_json(compare_view.document(first.name, second.name, apart, cells))
     sys.exit(compare_view.exit_status(cells))
 
 

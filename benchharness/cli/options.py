@@ -14,11 +14,21 @@ import click
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+def _nameable(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a path that is no UTF-8: Parquet can't be written there, nor the path be stored."""
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter("the path is no UTF-8 text", param=parameter) from None
+    return value
+
+
 def results_option(function: _F) -> _F:
     """`--results DIR`."""
     return click.option(
         "--results",
         type=click.Path(path_type=Path, file_okay=False),
+        callback=_nameable,
         default=Path("results"),
         envvar="BENCHHARNESS_RESULTS",
         show_default=True,
@@ -32,6 +42,7 @@ def cache_option(function: _F) -> _F:
     return click.option(
         "--cache",
         type=click.Path(path_type=Path, file_okay=False),
+        callback=_nameable,
         default=None,
         envvar="BENCHHARNESS_CACHE",
         show_envvar=True,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchharness.errors import UsageError, nearest
 from benchharness.plan import differences
+from benchharness.records import Attestation, LaunchStatus
 from benchharness.stats.launch_means import all_metrics, launch_means
 from benchharness.store import StoredRun, find, open_run
 
@@ -46,6 +47,13 @@ class Side:
         means = launch_means(self.stored.connect(), all_metrics())
         return means[means["stack"] == self.stack]
 
+    @property
+    def attestation(self) -> Attestation:
+        """What really ran, as the first launch that was timed attests it; empty where none was."""
+        launches = (one for one in self.stored.launches if one.stack == self.stack)
+        timed = (one.attestation for one in launches if one.status == LaunchStatus.DONE)
+        return next(timed, Attestation())
+
     def differences(self, other: Side) -> dict[str, tuple[str, ...]]:
         """What was declared differently: path -> value here, value there."""
         mine = self.stored.run.plan.stack(self.stack)
@@ -53,7 +61,7 @@ class Side:
 
 
 def _split(results: Path, text: str) -> tuple[str, str, str]:
-    """Run, colon and stack: parted at the first colon that leaves a run before it, since paths may hold some."""
+    """Run, colon, stack: parted at the first colon that leaves a run before it. Paths may hold colons."""
     parts = text.split(":")
     for count in range(1, len(parts) + 1):
         run = ":".join(parts[:count])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -25,26 +26,37 @@ _STYLES = {
 _WORST_FIRST = ((Verdict.INVALID, 4), (Verdict.REGRESSED, 1), (Verdict.UNDECIDED, 3))
 
 
-def show(
-    console: Console,
-    baseline: str,
-    candidate: str,
-    apart: Mapping[str, tuple[str, ...]],
-    cells: Sequence[Cell],
-) -> None:
-    """Print what was declared differently, then a line a cell."""
+@dataclass(frozen=True)
+class Apart:
+    """What sets the two sides apart: path -> value there, value here.
+
+    Attributes:
+        declared: by the experiment files.
+        attested: by what really ran, whoever asked for it.
+    """
+
+    declared: Mapping[str, tuple[str, ...]]
+    attested: Mapping[str, tuple[str, ...]]
+
+
+def show(console: Console, baseline: str, candidate: str, apart: Apart, cells: Sequence[Cell]) -> None:
+    """Print what was different, declared and really, then a line a cell."""
     sentence(
         console, f"baseline  [bold]{escape(baseline)}[/bold]\ncandidate [bold]{escape(candidate)}[/bold]"
     )
-    if apart:
-        for path, (first, second) in apart.items():
-            sentence(console, f"  {escape(path)}: {escape(first)} -> {escape(second)}")
-    else:
-        console.print("  nothing is declared differently")
+    _show_apart(console, "declared", apart.declared)
+    _show_apart(console, "attested", apart.attested)
     if not cells:
         console.print("Neither side has a valid figure for these metrics.")
         return
     show_cells(console, "", cells)
+
+
+def _show_apart(console: Console, word: str, rows: Mapping[str, tuple[str, ...]]) -> None:
+    if not rows:
+        console.print(f"{word}: no difference")
+    for path, (first, second) in rows.items():
+        console.print(f"{word}: {escape(path)}: {escape(first)} -> {escape(second)}")
 
 
 def show_cells(console: Console, title: str, cells: Sequence[Cell]) -> None:
@@ -89,11 +101,13 @@ def exit_status(cells: Sequence[Cell]) -> int:
     return next((status for verdict, status in _WORST_FIRST if verdict in verdicts), 0)
 
 
-def document(baseline: str, candidate: str, cells: Sequence[Cell]) -> dict[str, Any]:
+def document(baseline: str, candidate: str, apart: Apart, cells: Sequence[Cell]) -> dict[str, Any]:
     """The comparison for programs; changes are fractions of the baseline."""
     return {
         "baseline": baseline,
         "candidate": candidate,
+        "declared": {path: list(values) for path, values in apart.declared.items()},
+        "attested": {path: list(values) for path, values in apart.attested.items()},
         "cells": [
             {
                 "stack": cell.stack,

@@ -8,6 +8,7 @@ repeated key is refused.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -103,7 +104,8 @@ def read(path: Path) -> Document:
         raise UsageError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    return parse(text, str(path))
+    # A path that is no UTF-8 could neither be printed nor stored as it is.
+    return parse(text, os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 
 def parse(text: str, name: str) -> Document:
@@ -136,7 +138,9 @@ def parse(text: str, name: str) -> Document:
 def _index(node: yaml.Node, path: Path_, lines: dict[Path_, int], name: str) -> None:
     """Note the line of every key, and refuse keys that are repeated or no scalars."""
     lines.setdefault(path, node.start_mark.line + 1)
-    if isinstance(node, yaml.SequenceNode):
+    if isinstance(node, yaml.ScalarNode):
+        _refuse_half_characters(node.value, f"{name}:{node.start_mark.line + 1}")
+    elif isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
             _index(item, (*path, position), lines, name)
     elif isinstance(node, yaml.MappingNode):
@@ -152,6 +156,14 @@ def _index(node: yaml.Node, path: Path_, lines: dict[Path_, int], name: str) -> 
             key.tag = "tag:yaml.org,2002:str"
             lines[(*path, key.value)] = line
             _index(value, (*path, key.value), lines, name)
+
+
+def _refuse_half_characters(text: str, where: str) -> None:
+    """Refuse lone surrogates (`"\\ud800"`), which no file and no process can be given."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{where}: {text!a} is no text", "write the character itself") from None
 
 
 def split(dotted: str) -> tuple[str, ...]:
@@ -186,6 +198,7 @@ def with_sets(document: Document, sets: Sequence[str]) -> Document:
     data = _copy(document.data)
     for argument in sets:
         dotted, equals, text = argument.partition("=")
+        _refuse_half_characters(argument, "--set")
         path = split(dotted.strip())
         if not equals or not path or not all(path):
             raise UsageError(f"--set {argument!r} is not of the form a.b=c")

@@ -125,6 +125,11 @@ def text_of(value: Any) -> str:
     return str(value)
 
 
+def _printable(text: str) -> str:
+    """The text with line breaks and control characters spelled out: names stand in tables and in lines."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
 def _entries(document: Document, which: str, entries: Any) -> list[tuple[str, dict[str, Any]]]:
     if entries is None:
         return []
@@ -222,9 +227,10 @@ def _named(
         shown = [choice.shown for choice in row.values()]
         if not row:
             shown = [f"{split(key)[-1]}={text_of(value)}" for key, value in settings.items()]
-        name = ",".join(shown)
+        name = _printable(",".join(shown))
         if any(name == other.name for other in result):
-            name = ",".join([name, *(f"{split(key)[-1]}={text_of(v)}" for key, v in settings.items())])
+            more = (f"{split(key)[-1]}={text_of(value)}" for key, value in settings.items())
+            name = ",".join([name, *map(_printable, more)])
         if any(name == other.name for other in result):
             raise UsageError(f"{document.where(('matrix',))}: two combinations are both named {name!r}")
         labels = {choice.key: choice.label for choice in row.values()}

@@ -169,9 +169,9 @@ def _judge(
 ) -> tuple[Verdict, str]:
     """Name the change from its interval alone."""
     if launches < 2:
-        return Verdict.UNDECIDED, "one launch cannot tell how much launches differ"
+        return Verdict.UNDECIDED, "one launch can't tell how much launches differ"
     if not (math.isfinite(low) and math.isfinite(high)):
-        return Verdict.UNDECIDED, "no finite interval"
+        return Verdict.UNDECIDED, "too few launches to tell how much launches differ"
     if -margin <= low and high <= margin:
         return Verdict.EQUIVALENT, ""
     if low <= 0.0 <= high:

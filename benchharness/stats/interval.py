@@ -10,6 +10,10 @@ import numpy as np
 from scipy import special
 
 
+FEWEST_EQUAL = 3
+"""Launches that must agree exactly before a spread of zero is believed: two may do so by chance."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """A mean with its interval.
@@ -44,8 +48,8 @@ def of_mean(values: Sequence[float], confidence: float) -> Interval:
     data = np.asarray([value for value in values if math.isfinite(value)], dtype=float)
     if data.size == 0:
         return Interval(math.nan, -math.inf, math.inf, 0)
-    if data.size == 1:
-        return Interval(float(data[0]), -math.inf, math.inf, 1)
+    if data.size == 1 or (data.size == FEWEST_EQUAL - 1 and np.ptp(data) == 0):
+        return Interval(float(data.mean()), -math.inf, math.inf, int(data.size))
     error = float(data.std(ddof=1)) / math.sqrt(data.size)
     reach = t_quantile(confidence, data.size - 1) * error
     return Interval(
@@ -61,8 +65,9 @@ def of_difference(baseline: Sequence[float], candidate: Sequence[float], confide
     if launches == 0:
         return Interval(math.nan, -math.inf, math.inf, 0)
     mean = float(second.mean() - first.mean())
-    if launches == 1:
-        return Interval(mean, -math.inf, math.inf, 1)
+    equal = np.ptp(first) == 0 and np.ptp(second) == 0
+    if launches == 1 or (launches < FEWEST_EQUAL and equal):
+        return Interval(mean, -math.inf, math.inf, launches)
     parts = np.array([first.var(ddof=1) / first.size, second.var(ddof=1) / second.size])
     total = float(parts.sum())
     if total == 0.0:

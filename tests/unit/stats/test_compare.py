@@ -73,6 +73,12 @@ def test_one_launch_cannot_tell() -> None:
     assert math.isinf(cell.high)
 
 
+def test_two_launches_that_agree_exactly_may_do_so_by_chance() -> None:
+    assert judged("accept_length", [2.0, 2.1], [3.0, 3.15]).verdict == Verdict.UNDECIDED
+    assert judged("accept_length", [2.0, 2.0], [3.0, 3.0], same_run=False).verdict == Verdict.UNDECIDED
+    assert judged("accept_length", [2.0, 2.0, 2.0], [3.0, 3.0, 3.0]).verdict == Verdict.IMPROVED
+
+
 @pytest.mark.parametrize("missing", [[], [math.nan, math.nan]])
 def test_a_side_without_values_is_invalid_not_slower(missing: list[float]) -> None:
     first = means("verify_ms", [20.0, 20.1])
