@@ -43,12 +43,17 @@ def t_quantile(confidence: float, freedom: float) -> float:
     return float(special.stdtrit(freedom, (1 + confidence) / 2))
 
 
+def _equal(data: np.ndarray) -> bool:
+    """All values are the same but for rounding."""
+    return bool(np.ptp(data) <= 1e-9 * np.abs(data).max())
+
+
 def of_mean(values: Sequence[float], confidence: float) -> Interval:
     """Interval of the mean; values are one a launch (or one a block), NaN ones are left out."""
     data = np.asarray([value for value in values if math.isfinite(value)], dtype=float)
     if data.size == 0:
         return Interval(math.nan, -math.inf, math.inf, 0)
-    if data.size == 1 or (data.size == FEWEST_EQUAL - 1 and np.ptp(data) == 0):
+    if data.size == 1 or (data.size == FEWEST_EQUAL - 1 and _equal(data)):
         return Interval(float(data.mean()), -math.inf, math.inf, int(data.size))
     error = float(data.std(ddof=1)) / math.sqrt(data.size)
     reach = t_quantile(confidence, data.size - 1) * error
@@ -65,7 +70,7 @@ def of_difference(baseline: Sequence[float], candidate: Sequence[float], confide
     if launches == 0:
         return Interval(math.nan, -math.inf, math.inf, 0)
     mean = float(second.mean() - first.mean())
-    equal = np.ptp(first) == 0 and np.ptp(second) == 0
+    equal = _equal(first) and _equal(second)
     if launches == 1 or (launches < FEWEST_EQUAL and equal):
         return Interval(mean, -math.inf, math.inf, launches)
     parts = np.array([first.var(ddof=1) / first.size, second.var(ddof=1) / second.size])
