@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-
 FEWEST_EQUAL = 3
 """Launches that must agree exactly before a spread of zero is believed: two may do so by chance."""
 

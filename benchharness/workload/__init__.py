@@ -1,0 +1,1 @@
+"""The load and the client that measures it: prompts, arrivals, transports, streams and what they mean."""
