@@ -36,15 +36,19 @@ def command(
     and none regressed, 4 if a cell can't be judged.
     """
     from benchharness import metrics as metric_table
+
+    chosen = [metric_table.named(name) for name in dict.fromkeys(metrics)]
+    allowed = parse_margin(margin)
+
     from benchharness.cli.stack_name import Side
+
+    first, second = Side.of(results, baseline), Side.of(results, candidate)
+
     from benchharness.report import compare_view, console
     from benchharness.stack import attestation
     from benchharness.stats import compare
     from benchharness.stats.client_error import ClientError
 
-    chosen = [metric_table.named(name) for name in dict.fromkeys(metrics)]
-    allowed = parse_margin(margin)
-    first, second = Side.of(results, baseline), Side.of(results, candidate)
     cells = compare.compare(
         first.means(),
         second.means(),

@@ -22,12 +22,17 @@ def command(experiment: Path, sets: tuple[str, ...], results: Path, as_json: boo
     Nothing is built and nothing is started. The stack names shown here are the ones that
     `compare` takes.
     """
-    from benchharness import execute, plan, spec
+    from benchharness import plan, spec
+
+    made = plan.make(spec.load(experiment, sets))
+
+    from benchharness import execute
+
+    execute.check(made)
+
     from benchharness.report import console, plan_view
     from benchharness.store import costs
 
-    made = plan.make(spec.load(experiment, sets))
-    execute.check(made)
     known = costs.of_stacks(results, made.experiment)
     seconds = plan.estimate_s(made, execute.guessed_costs(made) | known)
     environments = execute.environments_of(made)

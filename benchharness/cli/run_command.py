@@ -32,23 +32,31 @@ def command(
     Results are stored after every trial. A run that was interrupted goes on with --resume, which
     also tries launches again that failed. Ends 5 if a launch failed, 4 if a measurement is invalid.
     """
-    from benchharness import execute, plan, spec
-    from benchharness.cli import run_start
-    from benchharness.report import console, progress, run_view
-    from benchharness.store import costs, open_run
+    # What can refuse comes first, and what only reports comes last: together they take a second to import.
+    from benchharness import plan, spec
 
     declared = spec.load(experiment, sets)
     made = plan.make(declared)
+
+    from benchharness import execute
+
     execute.check(made)
+
+    from benchharness.cli import run_start
+    from benchharness.report import console, progress
+    from benchharness.store import costs, open_run
+
     people = console.people(as_json)
     with run_start.folder(results, made, declared.source, resume=resume) as folder, run_start.resumable():
         left = plan.without(made, folder.done())
         known = execute.guessed_costs(made) | costs.of_stacks(results, made.experiment)
         with progress.watching(folder.path, left, plan.Remaining(left, known)) as observer:
             execute.run(folder, cache_folder(cache), observer)
-    stored = open_run(folder.path)
-    run_view.show(people, stored)
-    status = run_view.exit_status(stored)
-    if as_json:
-        print_json(run_view.document(stored))
-    sys.exit(status)
+
+        from benchharness.report import run_view
+
+        stored = open_run(folder.path)
+        run_view.show(people, stored)
+        if as_json:
+            print_json(run_view.document(stored))
+        sys.exit(run_view.exit_status(stored))

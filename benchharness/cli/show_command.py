@@ -19,10 +19,12 @@ def command(run: str, results: Path, as_json: bool) -> None:
     RUN is a folder, a run's id or the start of one, the name of an experiment (its last run), or
     `latest`.
     """
-    from benchharness.report import console, run_view
     from benchharness.store import find, open_run
 
     stored = open_run(find(results, run))
+
+    from benchharness.report import console, run_view
+
     run_view.show(console.people(as_json), stored)
     if as_json:
         print_json(run_view.document(stored))

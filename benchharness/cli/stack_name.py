@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from benchharness.errors import UsageError, nearest
 from benchharness.plan import differences
 from benchharness.records import Attestation, LaunchStatus
-from benchharness.stats.launch_means import all_metrics, launch_means
 from benchharness.store import StoredRun, find, open_run
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ class Side:
 
     def means(self) -> pd.DataFrame:
         """The launch values of this stack (see `stats.launch_means`)."""
+        from benchharness.stats.launch_means import all_metrics, launch_means
+
         means = launch_means(self.stored.connect(), all_metrics())
         return means[means["stack"] == self.stack]
 

@@ -17,7 +17,7 @@ from benchharness.execute.observer import Observer
 from benchharness.execute.prepared import prepare
 from benchharness.execute.serving import Serving
 from benchharness.plan import Cost
-from benchharness.records import EnvironmentSpec, Launch, LaunchStatus, Plan, PlannedLaunch
+from benchharness.records import Launch, LaunchStatus, Plan, PlannedLaunch
 from benchharness.stack import engines
 from benchharness.store import RunFolder
 
@@ -29,11 +29,6 @@ def check(plan: Plan) -> None:
     """Refuse what can be seen to be wrong before anything is built; UsageError."""
     for stack in plan.stacks:
         engines.named(stack.engine).check(stack, plan.workloads)
-
-
-def environments_of(plan: Plan) -> dict[str, EnvironmentSpec | None]:
-    """The environment that each stack needs, by stack name; None where the harness's own serves."""
-    return {stack.name: engines.named(stack.engine).environment(stack) for stack in plan.stacks}
 
 
 def guessed_costs(plan: Plan) -> dict[str, Cost]:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -47,9 +47,10 @@ def ensure(spec: EnvironmentSpec, cache: Path, *, on_progress: Progress | None =
     folder = cache.absolute() / "environments" / key_of(spec)
     found = _standing(folder)
     if found is not None:
+        _note_use(folder)
         return found
     try:
-        with _locked(folder, tell) as lock_fd:
+        with locked(folder, tell) as lock_fd:
             return _standing(folder) or _build(spec, folder, tell, lock_fd)
     except OSError as error:
         raise InfrastructureError(
@@ -107,6 +108,12 @@ def _standing(folder: Path) -> Environment | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if Path(found.python_path).exists() else None
+
+
+def _note_use(folder: Path) -> None:
+    """Set the manifest's time, by which `env gc` knows what is no longer used."""
+    with suppress(OSError):
+        os.utime(folder / MANIFEST)
 
 
 def _build(spec: EnvironmentSpec, folder: Path, tell: Progress, lock_fd: int) -> Environment:
@@ -175,7 +182,7 @@ def _write_manifest(environment: Environment, spec: EnvironmentSpec) -> None:
 
 
 @contextmanager
-def _locked(folder: Path, tell: Progress) -> Iterator[int]:
+def locked(folder: Path, tell: Progress) -> Iterator[int]:
     """Hold the environment's lock; gives its descriptor, which the builder's processes hold as well."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder.with_name(f"{folder.name}.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)

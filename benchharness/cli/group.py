@@ -1,0 +1,114 @@
+"""The group of commands, and what is said when one of them ends in an error."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from benchharness.cli import INTERRUPTED
+from benchharness.errors import HarnessError, nearest
+
+COMMANDS = {
+    "plan": "Show what an experiment would run, in which order, and how long.",
+    "run": "Carry out an experiment and store what it measures.",
+    "list": "List the stored runs.",
+    "show": "Show what a run measured, and whether it is valid.",
+    "compare": "Compare two stacks: how much, how sure, and a verdict.",
+    "selftest": "Measure the client's own timing error on this machine.",
+    "env": "Build, list and remove the environments that stacks run in.",
+}
+
+_EPILOG = """\b
+Exit status:
+  0 done or passed      1 regression found     2 wrong usage
+  3 undecided           4 invalid measurement  5 infrastructure
+  130 interrupted
+
+Start with: benchharness run experiments/quickstart.yaml
+"""
+
+
+class _LazyGroup(click.Group):
+    """Knows its commands by name and one line; imports a command's module when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"benchharness.cli.{cmd_name}_command").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"unknown command {args[0]!r}{nearest(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_LazyGroup,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="benchharness", message="%(version)s")
+def cli() -> None:
+    """Find which change made an LLM serving stack slower.
+
+    benchharness launches the whole stack under declared configurations, drives streaming work
+    through it, times every decode cycle, and says whether one configuration is slower than
+    another, by how much, in which phase, and with what certainty.
+    """
+
+
+def run(arguments: list[str]) -> int:
+    """Carry out a command line: its exit status, with one line on standard error where it went wrong."""
+    as_json = "--json" in arguments
+    try:
+        status = cli.main(arguments, prog_name="benchharness", standalone_mode=False)
+    except SystemExit as end:  # how commands give their status
+        status = end.code
+    except click.exceptions.Exit as end:
+        status = end.exit_code
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        advice = f"see `{context.command_path if context else 'benchharness'} --help`"
+        status = _tell(as_json, error.format_message().rstrip("."), advice, error.exit_code)
+    except HarnessError as error:
+        status = _tell(as_json, error.message, error.advice, error.exit_status)
+    except OSError as error:
+        about = f"{error.filename}: " if error.filename is not None else ""
+        status = _tell(as_json, f"{about}{error.strerror or error}", "", HarnessError.exit_status)
+    except (KeyboardInterrupt, click.Abort) as error:
+        status = _tell_interrupted(as_json, str(error.__cause__ or error))
+    return status if isinstance(status, int) else 0
+
+
+def _tell(as_json: bool, message: str, advice: str, status: int) -> int:
+    """One line for people, one object for programs; gives the status back."""
+    sentence = f"{message}; {advice}" if advice else message
+    click.echo(f"benchharness: error: {' '.join(sentence.split())}", err=True)
+    _json_error(as_json, message, advice, status)
+    return status
+
+
+def _tell_interrupted(as_json: bool, advice: str) -> int:
+    sentence = f"interrupted; {advice}" if advice else "interrupted"
+    click.echo(f"benchharness: {sentence}", err=True)
+    return _json_error(as_json, "interrupted", advice, INTERRUPTED)
+
+
+def _json_error(as_json: bool, message: str, advice: str, status: int) -> int:
+    """With --json the last thing on standard output is one object, also when it went wrong."""
+    if as_json:
+        import json
+
+        click.echo(json.dumps({"error": message, "advice": advice, "exit_status": status}))
+    return status

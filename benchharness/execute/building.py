@@ -1,0 +1,37 @@
+"""Environments of a whole plan, built ahead of its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchharness.errors import UnbuildableError
+from benchharness.records import Environment, EnvironmentSpec, Plan
+from benchharness.stack import engines, environments
+
+
+@dataclass(frozen=True)
+class Built:
+    """A stack's environment; None where the harness's own interpreter serves or `reason` says why not."""
+
+    stack: str
+    environment: Environment | None
+    reason: str = ""
+
+
+def environments_of(plan: Plan) -> dict[str, EnvironmentSpec | None]:
+    """The environment that each stack needs, by stack name; None where the harness's own serves."""
+    return {stack.name: engines.named(stack.engine).environment(stack) for stack in plan.stacks}
+
+
+def build_environments(plan: Plan, cache: Path, on_progress: Callable[[str], None]) -> tuple[Built, ...]:
+    """Build what a plan's stacks need; an unbuildable one is told and the rest goes on."""
+    built = []
+    for name, spec in environments_of(plan).items():
+        try:
+            environment = environments.ensure(spec, cache, on_progress=on_progress) if spec else None
+            built.append(Built(name, environment))
+        except UnbuildableError as error:
+            built.append(Built(name, None, str(error)))
+    return tuple(built)
