@@ -50,13 +50,14 @@ def requests_succeeded(trial: Trial) -> Iterator[Finding]:
 
 def output_length_reached(trial: Trial) -> Iterator[Finding]:
     """Every answer is as long as was asked for."""
-    wanted = trial.workload.output_tokens
-    short = [trace for trace in _whole(trial) if trace.output_tokens != wanted]
-    if short:
+    asked = [trace for trace in _whole(trial) if trace.asked_tokens]
+    wrong = [trace for trace in asked if trace.output_tokens != trace.asked_tokens]
+    if wrong:
         yield Finding(
             "output-length-reached",
             True,
-            f"{len(short)} answers are not {wanted} tokens long (one has {short[0].output_tokens})",
+            f"{len(wrong)} answers are not as long as was asked for "
+            f"(one has {wrong[0].output_tokens} tokens of {wrong[0].asked_tokens})",
         )
 
 
@@ -82,6 +83,18 @@ def tokens_counted_by_server(trial: Trial) -> Iterator[Finding]:
             "tokens-counted-by-server",
             False,
             f"the server gave no token count for {estimated} answers: one token a chunk is assumed",
+        )
+
+
+def token_counts_agree(trial: Trial) -> Iterator[Finding]:
+    """The server's token counts agree with each other and with the chunks that it sent."""
+    wrong = [trace for trace in _whole(trial) if trace.tokens_mismatch]
+    if wrong:
+        yield Finding(
+            "token-counts-agree",
+            False,
+            f"in {len(wrong)} answers the server's token count differs from what its chunks carried "
+            f"(one: {wrong[0].output_tokens} tokens, {wrong[0].text_chunks} chunks with text); the count holds",
         )
 
 
@@ -176,6 +189,7 @@ CHECKS: tuple[Callable[[Trial], Iterator[Finding]], ...] = (
     output_length_reached,
     context_as_declared,
     tokens_counted_by_server,
+    token_counts_agree,
     no_prefix_hits,
     samples_not_late,
     accept_length_agrees,

@@ -1,7 +1,7 @@
 """Carrying out a plan. `loop.py` is the loop, `serving.py` one launch, `prepared.py` what comes before it."""
 
-from benchharness.execute.building import Built, build_environments, environments_of
+from benchharness.execute.building import build_environments, environments_of
 from benchharness.execute.loop import check, guessed_costs, run
 from benchharness.execute.observer import Observer
 
-__all__ = ["Built", "Observer", "build_environments", "check", "environments_of", "guessed_costs", "run"]
+__all__ = ["Observer", "build_environments", "check", "environments_of", "guessed_costs", "run"]

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchharness.errors import UnbuildableError
-from benchharness.records import Environment, EnvironmentSpec, Plan
+from benchharness.records import Built, EnvironmentSpec, Plan
 from benchharness.stack import engines, environments
-
-
-@dataclass(frozen=True)
-class Built:
-    """A stack's environment; None where the harness's own interpreter serves or `reason` says why not."""
-
-    stack: str
-    environment: Environment | None
-    reason: str = ""
 
 
 def environments_of(plan: Plan) -> dict[str, EnvironmentSpec | None]:

@@ -17,6 +17,7 @@ from benchharness.records.declared import (
     Workload,
 )
 from benchharness.records.ready import (
+    Built,
     Command,
     Endpoint,
     EngineCounters,
@@ -40,10 +41,12 @@ from benchharness.records.trial import (
     RequestTrace,
     Trial,
 )
+from benchharness.records.worker import WorkerReport
 
 __all__ = [
     "FORMAT_VERSION",
     "Attestation",
+    "Built",
     "Command",
     "Cycle",
     "Endpoint",
@@ -68,5 +71,6 @@ __all__ = [
     "Source",
     "Stack",
     "Trial",
+    "WorkerReport",
     "Workload",
 ]

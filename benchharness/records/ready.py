@@ -50,6 +50,15 @@ class Environment:
 
 
 @dataclass(frozen=True)
+class Built:
+    """A stack's environment; None where the harness's own interpreter serves or `reason` says why not."""
+
+    stack: str
+    environment: Environment | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Command:
     """What to execute: an argument list (never a shell string) and variables to set or remove (None)."""
 

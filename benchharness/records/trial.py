@@ -41,6 +41,7 @@ class RequestTrace:
         chunk_ns: arrival of each chunk.
         chunk_tokens: tokens that came with each chunk.
         chunk_server_ms: the server's own cumulative decode time at each chunk; NaN where not given.
+        asked_tokens: tokens that were asked for; 0 where no number was.
         output_tokens: tokens by the server's count, or an estimate (see `tokens_estimated`).
         tokens_estimated: the server gave no count.
         server_prompt_tokens, cached_tokens, drafted_tokens, accepted_tokens, verify_cycles: the
@@ -68,6 +69,7 @@ class RequestTrace:
     chunk_ns: tuple[int, ...] = ()
     chunk_tokens: tuple[int, ...] = ()
     chunk_server_ms: tuple[float, ...] = ()
+    asked_tokens: int = 0
     output_tokens: int = 0
     tokens_estimated: bool = False
     server_prompt_tokens: int | None = None
@@ -91,16 +93,34 @@ class RequestTrace:
 
 @dataclass(frozen=True)
 class Cycle:
-    """One decode cycle of one request (see docs/glossary.md).
+    """One decode cycle (see docs/glossary.md) of one request, or of a batch of them.
 
     Attributes:
-        request: index of the request within the trial.
-        index: position within the answer, from 0.
+        request: index of the request within the trial; -1 where it can't be told.
+        index: position within the answer, from 0; within the process's cycles where `request` is -1.
         tokens: tokens that the cycle produced, bonus token included.
         total_ms: duration of the cycle; without speculation one decode step.
         draft_ms, verify_ms, draft_extend_ms: its phases; None where not known.
         source: where the figure comes from: `server-timing`, `client-chunk`, `log`, `probe`.
         clock: which clock took it: `host`, `client`, `cuda-event`.
+
+    What only a probe tells; None, -1 or empty elsewhere and where it isn't known:
+
+    Attributes:
+        start_ns: when it began, CLOCK_MONOTONIC.
+        period_ms: from its start to the next cycle's, by `clock`; None where no cycle followed at once.
+        target_forward_ms: the target's forward, within verify.
+        after_forward_ms: from there to the end of verify: sampling, acceptance, hidden states (without
+            speculation, to the end of the cycle: sampling).
+        host_total_ms, host_draft_ms, host_verify_ms, host_draft_extend_ms: the same phases by the host's
+            clock. Beside CUDA events they say how long the host took to launch, not how long the GPU ran.
+        batch_size: requests in the batch.
+        accepted: tokens of each of them, bonus included.
+        context_tokens: their sequence lengths at its start, added up.
+        graph, draft_graph, draft_extend_graph: whether a captured graph was replayed.
+        rank: of the process that timed it.
+        mark: empty, `capture` (a graph was captured in it) or `surplus` (the answer was complete by then:
+            with overlap an engine launches one cycle more than it needs).
     """
 
     request: int
@@ -112,6 +132,22 @@ class Cycle:
     draft_extend_ms: float | None
     source: str
     clock: str
+    start_ns: int = -1
+    period_ms: float | None = None
+    target_forward_ms: float | None = None
+    after_forward_ms: float | None = None
+    host_total_ms: float | None = None
+    host_draft_ms: float | None = None
+    host_verify_ms: float | None = None
+    host_draft_extend_ms: float | None = None
+    batch_size: int | None = None
+    accepted: tuple[int, ...] = ()
+    context_tokens: int | None = None
+    graph: bool | None = None
+    draft_graph: bool | None = None
+    draft_extend_graph: bool | None = None
+    rank: int | None = None
+    mark: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
+from benchharness.records import Built
 from benchharness.report.console import duration, table
 
 if TYPE_CHECKING:
-    from benchharness.execute import Built
     from benchharness.stack.shelf import Kept
 
 

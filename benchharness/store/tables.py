@@ -28,6 +28,7 @@ REQUESTS = pa.schema(
         ("prompt_tokens", pa.int32()),
         ("server_prompt_tokens", pa.int32()),
         ("cached_tokens", pa.int32()),
+        ("asked_tokens", pa.int32()),
         ("output_tokens", pa.int32()),
         ("tokens_estimated", pa.bool_()),
         ("drafted_tokens", pa.int32()),
@@ -43,6 +44,12 @@ REQUESTS = pa.schema(
         ("reads", pa.int32()),
         ("late_reads", pa.int32()),
         ("unstamped_reads", pa.int32()),
+        ("crowded_reads", pa.int32()),
+        ("events", pa.int32()),
+        ("read_delay_median_ns", pa.int64()),
+        ("read_delay_max_ns", pa.int64()),
+        ("text_chunks", pa.int32()),
+        ("tokens_mismatch", pa.bool_()),
     ]
 )
 
@@ -70,6 +77,22 @@ CYCLES = pa.schema(
         ("draft_extend_ms", pa.float64()),
         ("source", pa.string()),
         ("clock", pa.string()),
+        ("start_ns", pa.int64()),
+        ("period_ms", pa.float64()),
+        ("target_forward_ms", pa.float64()),
+        ("after_forward_ms", pa.float64()),
+        ("host_total_ms", pa.float64()),
+        ("host_draft_ms", pa.float64()),
+        ("host_verify_ms", pa.float64()),
+        ("host_draft_extend_ms", pa.float64()),
+        ("batch_size", pa.int32()),
+        ("accepted", pa.list_(pa.int32())),
+        ("context_tokens_sum", pa.int64()),
+        ("graph", pa.bool_()),
+        ("draft_graph", pa.bool_()),
+        ("draft_extend_graph", pa.bool_()),
+        ("rank", pa.int32()),
+        ("mark", pa.string()),
     ]
 )
 
@@ -90,31 +113,17 @@ def write(folder: Path, trial: Trial) -> None:
 
 
 def _request_row(trace: RequestTrace) -> dict[str, Any]:
-    whole = trace.failure is None
-    return {
+    """A trace's own fields by their names, and what follows from its chunks."""
+    row = {name: getattr(trace, name, None) for name in REQUESTS.names}
+    return row | {
         "request": trace.index,
-        "warmup": trace.warmup,
-        "counted": whole and not trace.warmup,
+        "counted": trace.failure is None and not trace.warmup,
         "failure": None if trace.failure is None else str(trace.failure),
         "failure_text": trace.failure_text or None,
-        "prompt_tokens": trace.prompt_tokens,
-        "server_prompt_tokens": trace.server_prompt_tokens,
-        "cached_tokens": trace.cached_tokens,
-        "output_tokens": trace.output_tokens,
-        "tokens_estimated": trace.tokens_estimated,
-        "drafted_tokens": trace.drafted_tokens,
-        "accepted_tokens": trace.accepted_tokens,
-        "verify_cycles": trace.verify_cycles,
-        "due_ns": trace.due_ns,
-        "sent_ns": trace.sent_ns,
         "first_chunk_ns": trace.chunk_ns[0] if trace.chunk_ns else None,
         "first_chunk_tokens": trace.chunk_tokens[0] if trace.chunk_tokens else None,
         "last_chunk_ns": trace.chunk_ns[-1] if trace.chunk_ns else None,
-        "finished_ns": trace.finished_ns,
         "transport": trace.transport or None,
-        "reads": trace.reads,
-        "late_reads": trace.late_reads,
-        "unstamped_reads": trace.unstamped_reads,
     }
 
 
@@ -139,15 +148,12 @@ def _token_rows(trace: RequestTrace) -> list[dict[str, Any]]:
 
 
 def _cycle_row(cycle: Cycle, counted: bool) -> dict[str, Any]:
-    return {
-        "request": cycle.request,
-        "counted": counted,
+    """A cycle's own fields by their names; what is not known is NULL."""
+    row = {name: getattr(cycle, name, None) for name in CYCLES.names}
+    return row | {
         "cycle": cycle.index,
-        "tokens": cycle.tokens,
-        "total_ms": cycle.total_ms,
-        "draft_ms": cycle.draft_ms,
-        "verify_ms": cycle.verify_ms,
-        "draft_extend_ms": cycle.draft_extend_ms,
-        "source": cycle.source,
-        "clock": cycle.clock,
+        "counted": counted and not cycle.mark,
+        "context_tokens_sum": cycle.context_tokens,
+        "start_ns": cycle.start_ns if cycle.start_ns >= 0 else None,
+        "mark": cycle.mark or None,
     }

@@ -10,7 +10,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchharness.records import Endpoint, RequestTrace, Workload
 from benchharness.workload import clock, transport
@@ -110,10 +110,11 @@ def _jobs(
     jobs: list[Job] = []
     for index in range(count + workload.requests):
         prompt = as_prompt(prompts(index), endpoint)
-        body = speech.body(prompt, prompt.output_tokens or workload.output_tokens, endpoint.extra_body)
+        asked = prompt.output_tokens or workload.output_tokens
+        body = speech.body(prompt, asked, endpoint.extra_body)
         warmup = index < count
         due_s = None if warmup or due is None else due[index - count].due_s
-        jobs.append(Job(Sent(index, warmup, prompt.tokens), body, due_s, prompt.after))
+        jobs.append(Job(Sent(index, warmup, prompt.tokens, asked), body, due_s, prompt.after))
     return jobs[:count], jobs[count:]
 
 
@@ -183,7 +184,7 @@ class _Drive:
         if job.after is not None and job.after in self._ended:
             await self._ended[job.after].wait()
         recording = await self._wire.exchange(self._speech.path, job.body, self._workload.timeout_s)
-        sent = Sent(job.sent.index, job.sent.warmup, job.sent.prompt_tokens, due_ns)
+        sent = replace(job.sent, due_ns=due_ns)
         self._held.append((recording, sent))
         self._held_bytes += sum(len(read[2]) for read in recording.reads)
         if self._held_bytes > HELD_BYTES:

@@ -202,5 +202,7 @@ def dialect(name: str) -> Dialect:
         "openai-chat": OpenAiChat,
     }
     if name not in known:
-        raise UsageError(f"no streaming dialect {name!r}{nearest(name, known)}", "see docs/client.md")
+        raise UsageError(
+            f"no streaming dialect {name!r}{nearest(name, known)}", f"use one of {', '.join(sorted(known))}"
+        )
     return known[name]()

@@ -28,11 +28,13 @@ class Sent:
     Attributes:
         index, warmup, due_ns: as in `RequestTrace`; `due_ns` is 0 where the load named no time.
         prompt_tokens: length of the prompt; 0 where only the server can tell.
+        asked_tokens: length of the answer that was asked for; 0 where none was.
     """
 
     index: int
     warmup: bool
     prompt_tokens: int
+    asked_tokens: int = 0
     due_ns: int = 0
 
 
@@ -184,6 +186,7 @@ def _assemble(
         index=sent.index,
         warmup=sent.warmup,
         prompt_tokens=sent.prompt_tokens or answer.server_prompt_tokens or 0,
+        asked_tokens=sent.asked_tokens,
         due_ns=sent.due_ns or sent_ns,
         sent_ns=sent_ns,
         finished_ns=recording.ended_ns if failure or not reading.stamps else reading.stamps[-1],

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -59,8 +60,9 @@ class SseServer:
         seen: the bodies of all requests, in order of arrival.
     """
 
-    def __init__(self, script: Callable[[Connection], None]) -> None:
+    def __init__(self, script: Callable[[Connection], None], tls: ssl.SSLContext | None = None) -> None:
         self.script = script
+        self.tls = tls
         self.open_now = self.open_most = 0
         self.seen: list[dict] = []
         self.errors: list[BaseException] = []
@@ -101,6 +103,8 @@ class SseServer:
             self.open_now += 1
             self.open_most = max(self.open_most, self.open_now)
         try:
+            if self.tls is not None:
+                sock = self.tls.wrap_socket(sock, server_side=True)
             connection = self._read(sock)
             if connection is not None:
                 with self.lock:

@@ -47,14 +47,20 @@ def test_no_event_is_lost_and_none_is_invented(texts: list[str], newline: str, p
         stream += (
             f": comment{newline}" + "".join(f"data: {line}{newline}" for line in text.split("\n")) + newline
         )
-    events = parse(cut(stream.encode("utf-8", "surrogatepass"), places))
+    raw = stream.encode("utf-8", "surrogatepass")
     wanted = [text.encode("utf-8", "surrogatepass") for text in texts if text]
-    assert [data for _, data in events] == wanted
+    assert [data for _, data in parse(cut(raw, places))] == wanted
+    assert [data for _, data in parse([raw[i : i + 1] for i in range(len(raw))])] == wanted
 
 
 @given(st.binary(max_size=3000), st.lists(st.integers(0, 3000), max_size=10))
 def test_arbitrary_bytes_never_crash(data: bytes, places: list[int]) -> None:
     assert parse(cut(data, places)) == parse([data])
+
+
+def test_a_line_end_cut_in_two_is_one_line_end() -> None:
+    raw = b"data: a\r\ndata: b\r\n\r\n"
+    assert parse([raw[i : i + 1] for i in range(len(raw))]) == [(b"", b"a\nb")]
 
 
 def test_each_event_belongs_to_the_piece_that_completed_it() -> None:
