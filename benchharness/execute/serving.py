@@ -31,6 +31,7 @@ from benchharness.timings import cycles
 from benchharness.workload import achieved, client, prompts
 
 TOLD_MISMATCHES = 4
+DEATH_REPORT_S = 1.0
 
 
 class Serving:
@@ -132,7 +133,7 @@ class Serving:
             seed=seed,
         )
         over = time.monotonic_ns()
-        after = engine.counters(stack, running.base_url) if running.alive() else EngineCounters()
+        after = self._counters_after(running)
         trial = Trial(
             launch=self.planned.index,
             position=position,
@@ -150,6 +151,16 @@ class Serving:
         self.folder.append_trial(trial)
         self.observer.trial_ends(trial)
         running.check()
+
+    def _counters_after(self, running: server.Server) -> EngineCounters:
+        """The counters once more; none if the engine died, which is told after the trial is stored."""
+        try:
+            return self.prepared.engine.counters(self.prepared.stack, running.base_url)
+        except EngineError:
+            # A death may take a moment to be reported, and then it is the better explanation.
+            if running.wait(DEATH_REPORT_S):
+                return EngineCounters()
+            raise
 
 
 def _refuse_mismatches(attested: Attestation) -> None:
