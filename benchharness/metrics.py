@@ -151,6 +151,24 @@ _ROWS = (
         "avg(draft_extend_ms)",
         3,
     ),
+    Metric(
+        "period_ms",
+        "ms",
+        Direction.LOWER,
+        "start of a cycle to the start of the next one that follows at once, mean over cycles; by a probe",
+        "cycles",
+        "avg(period_ms)",
+        3,
+    ),
+    Metric(
+        "host_verify_ms",
+        "ms",
+        Direction.NEITHER,
+        "verify phase by the host's clock: beside GPU events, how long launching it took; by a probe",
+        "cycles",
+        "avg(host_verify_ms)",
+        3,
+    ),
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ROWS}

@@ -54,6 +54,7 @@ def make(experiment: Experiment) -> Plan:
         pairing=measure.pairing,
         seed=measure.seed,
         start_timeout_s=measure.start_timeout_s,
+        probe=measure.probe,
     )
 
 

@@ -94,7 +94,7 @@ def token_counts_agree(trial: Trial) -> Iterator[Finding]:
             "token-counts-agree",
             False,
             f"in {len(wrong)} answers the server's token count differs from what its chunks carried "
-            f"(one: {wrong[0].output_tokens} tokens, {wrong[0].text_chunks} chunks with text); the count holds",
+            f"(one: {wrong[0].output_tokens} tokens, {wrong[0].text_chunks} text chunks); the count holds",
         )
 
 

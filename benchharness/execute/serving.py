@@ -15,19 +15,22 @@ from benchharness.execute.prepared import Prepared
 from benchharness.records import (
     Attestation,
     Command,
+    Cycle,
     Endpoint,
     EngineCounters,
     EngineFacts,
+    Finding,
     Launch,
     LaunchStatus,
     Plan,
     PlannedLaunch,
+    RequestTrace,
     Trial,
     Workload,
 )
-from benchharness.stack import attestation, server
+from benchharness.stack import attestation, probing, server
 from benchharness.store import RunFolder
-from benchharness.timings import cycles
+from benchharness.timings import cycles, probe_cycles
 from benchharness.workload import achieved, client, prompts
 
 TOLD_MISMATCHES = 4
@@ -52,6 +55,8 @@ class Serving:
         self.folder = folder
         self.place = place
         self.observer = observer
+        probed = plan.probe and prepared.engine.probed
+        self.probe_folder = place / "probe" if probed else None
 
     def measure(self, launch: Launch) -> Launch:
         """Carry the launch out; engine trouble becomes its status, trouble with the store goes up."""
@@ -84,6 +89,8 @@ class Serving:
         stack = self.prepared.stack
         wanted = {**command.env, **stack.env}
         reports = attestation.processes(running.pid, running.process_ids(), wanted)
+        if self.probe_folder is not None:
+            reports += probing.reports(self.probe_folder)
         explain = partial(self.prepared.engine.who_changes, stack)
         return attestation.take(stack, command.env, facts, self.prepared.environment, reports, explain)
 
@@ -98,6 +105,8 @@ class Serving:
         command = prepared.engine.command(
             prepared.stack, prepared.model, prepared.environment, port, self.plan.workloads
         )
+        if self.probe_folder is not None:
+            command = probing.with_probe(command, self.probe_folder)
         return port, command
 
     def _running(self, command: Command, port: int) -> AbstractContextManager[server.Server]:
@@ -134,23 +143,39 @@ class Serving:
         )
         over = time.monotonic_ns()
         after = self._counters_after(running)
+        timed, shortcomings = self._cycles(traces, began, over)
         trial = Trial(
             launch=self.planned.index,
             position=position,
             workload=workload,
             requests=traces,
-            cycles=tuple(cycle for trace in traces for cycle in cycles.from_trace(trace)),
+            cycles=timed,
             counters=difference(before, after),
             gpus=watch.states(),
             started_ns=began,
             finished_ns=over,
         )
         ceiling = run.client.get("events_per_s")
-        found = (*validity.findings(trial), *achieved.findings(workload, traces, ceiling))
+        found = (
+            *validity.findings(trial),
+            *achieved.findings(workload, traces, ceiling),
+            *shortcomings,
+        )
         trial = replace(trial, findings=tuple(sorted(found, key=lambda finding: not finding.grave)))
         self.folder.append_trial(trial)
         self.observer.trial_ends(trial)
         running.check()
+
+    def _cycles(
+        self, traces: tuple[RequestTrace, ...], began_ns: int, ended_ns: int
+    ) -> tuple[tuple[Cycle, ...], tuple[Finding, ...]]:
+        """Cycles by the probe where it told of some, else by what came with the answers."""
+        streamed = tuple(cycle for trace in traces for cycle in cycles.from_trace(trace))
+        if self.probe_folder is None:
+            return streamed, ()
+        files = probing.files(self.probe_folder, began_ns, ended_ns)
+        probed = probe_cycles.cycles(files, traces)
+        return probed or streamed, probe_cycles.findings(files, self.prepared.stack.model.tp)
 
     def _counters_after(self, running: server.Server) -> EngineCounters:
         """The counters once more; none if the engine died, which is told after the trial is stored."""

@@ -129,6 +129,7 @@ class Plan:
     pairing: str
     seed: int
     start_timeout_s: float = 600.0
+    probe: bool = True
 
     def stack(self, name: str) -> Stack:
         """The stack of that name; KeyError if there is none."""

@@ -130,6 +130,9 @@ class MeasureSpec(Frozen):
     )
     seed: int = Field(1, description="Seeds the order of launches and the prompts.")
     start_timeout_s: Annotated[float, Field(gt=0)] = Field(600.0, description="Deadline of a start.")
+    probe: bool = Field(
+        True, description="Time cycles inside the engine's processes, where that is possible."
+    )
 
 
 class ExperimentSpec(Frozen):

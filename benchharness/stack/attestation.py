@@ -108,7 +108,7 @@ def _env_mismatches(
     for report in reports:
         for name, value in wanted.items():
             effective = report.env.get(name)
-            if effective != value:
+            if effective not in (value, MASK):
                 yield Mismatch(report.name, f"env.{name}", value, effective, explain(name))
 
 

@@ -101,11 +101,10 @@ SCHEMAS = {"requests": REQUESTS, "tokens": TOKENS, "cycles": CYCLES}
 
 def write(folder: Path, trial: Trial) -> None:
     """Write a trial's three tables into a folder; OSError where the disk does not take them."""
-    counted = {trace.index: not trace.warmup and trace.failure is None for trace in trial.requests}
     rows: dict[str, list[dict[str, Any]]] = {
         "requests": [_request_row(trace) for trace in trial.requests],
         "tokens": [row for trace in trial.requests for row in _token_rows(trace)],
-        "cycles": [_cycle_row(cycle, counted.get(cycle.request, False)) for cycle in trial.cycles],
+        "cycles": _cycle_rows(trial),
     }
     for name, schema in SCHEMAS.items():
         table = pa.Table.from_pylist(rows[name], schema=schema)
@@ -147,12 +146,30 @@ def _token_rows(trace: RequestTrace) -> list[dict[str, Any]]:
     return rows
 
 
+def _cycle_rows(trial: Trial) -> list[dict[str, Any]]:
+    """Every cycle; counted are those of counted requests, by one rank, without a mark.
+
+    Ranks of one model run the same cycles, so the lowest one speaks for all; the others' rows are there for
+    the spread between ranks. A cycle of no one request counts once the measured part has begun.
+    """
+    counted = {trace.index for trace in trial.requests if trace.failure is None and not trace.warmup}
+    began_ns = min((t.sent_ns for t in trial.requests if t.index in counted), default=0)
+    ranks = [cycle.rank for cycle in trial.cycles if cycle.rank is not None]
+    speaker = min(ranks, default=None)
+
+    def counts(cycle: Cycle) -> bool:
+        of_request = cycle.request in counted or (cycle.request == -1 and cycle.start_ns >= began_ns)
+        return bool(counted) and of_request and cycle.rank in (None, speaker) and not cycle.mark
+
+    return [_cycle_row(cycle, counts(cycle)) for cycle in trial.cycles]
+
+
 def _cycle_row(cycle: Cycle, counted: bool) -> dict[str, Any]:
     """A cycle's own fields by their names; what is not known is NULL."""
     row = {name: getattr(cycle, name, None) for name in CYCLES.names}
     return row | {
         "cycle": cycle.index,
-        "counted": counted and not cycle.mark,
+        "counted": counted,
         "context_tokens_sum": cycle.context_tokens,
         "start_ns": cycle.start_ns if cycle.start_ns >= 0 else None,
         "mark": cycle.mark or None,

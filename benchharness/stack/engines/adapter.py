@@ -26,10 +26,12 @@ class Engine(Protocol):
     Attributes:
         name: as experiment files write it.
         synthetic: a stand-in whose timings are declared, not measured.
+        probed: the probe knows how to time this engine's cycles from within.
     """
 
     name: str
     synthetic: bool
+    probed: bool
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
         """Refuse what can be seen to be wrong before anything is built; raises UsageError."""

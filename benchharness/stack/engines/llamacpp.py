@@ -46,6 +46,7 @@ class LlamaCpp:
 
     name = "llamacpp"
     synthetic = False
+    probed = False
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
         """Refuse a source, model, argument or length that can't work; names are left to the release."""

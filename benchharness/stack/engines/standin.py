@@ -116,6 +116,7 @@ class StandIn:
 
     name = "standin"
     synthetic = True
+    probed = False
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
         """Refuse unknown or unfit settings, a model recipe, and workloads beyond the context limit."""
