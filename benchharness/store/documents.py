@@ -85,3 +85,12 @@ def migrated(document: dict[str, Any], path: Path) -> dict[str, Any]:
         version += 1
         document["format_version"] = version
     return document
+
+
+def over(run: Path) -> list[Path]:
+    """The launch.json of every launch of a run that is over, in order.
+
+    Folders of launches that were begun again (`NNN.interrupted-K`) are left out.
+    """
+    paths = [path for path in run.glob("launches/*/launch.json") if path.parent.name.isdigit()]
+    return sorted(paths, key=lambda path: int(path.parent.name))

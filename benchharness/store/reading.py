@@ -61,8 +61,7 @@ class StoredRun:
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """All launches that are over, in order."""
-        paths = sorted(self.path.glob("launches/*/launch.json"))
-        return tuple(documents.read(path, Launch) for path in paths)
+        return tuple(documents.read(path, Launch) for path in documents.over(self.path))
 
     @cached_property
     def trials(self) -> tuple[tuple[Path, StoredTrial], ...]:
@@ -138,7 +137,7 @@ def runs(results: Path) -> Iterator[RunSummary]:
         try:
             document = orjson.loads((path / "run.json").read_bytes())
             plan = document["plan"]
-            done = sum(1 for _ in path.glob("launches/*/launch.json"))
+            done = len(documents.over(path))
             yield RunSummary(
                 path=path,
                 run=document["id"],

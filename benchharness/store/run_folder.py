@@ -50,7 +50,7 @@ class RunFolder:
 
     def done(self) -> frozenset[int]:
         """Indices of the launches that need not be made: those that failed are tried again."""
-        launches = (documents.read(path, Launch) for path in self.path.glob("launches/*/launch.json"))
+        launches = (documents.read(path, Launch) for path in documents.over(self.path))
         return frozenset(launch.index for launch in launches if launch.status != LaunchStatus.FAILED)
 
     def begin_launch(self, index: int) -> Path:

@@ -233,7 +233,10 @@ def null_server(command: Sequence[str] = ()) -> Iterator[str]:
         InfrastructureError: it didn't start.
     """
     argv = list(command) or [sys.executable, "-I", str(Path(__file__).with_name("null_server.py"))]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    # A session of its own: Ctrl-C is the harness's to answer. It ends when its standard input does.
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         try:
             line = process.stdout.readline() if process.stdout else b""
             if not line.strip().isdigit():

@@ -164,6 +164,14 @@ def test_a_failed_launch_is_tried_again_an_unbuildable_one_is_a_result(tmp_path:
             folder.begin_launch(index)
             folder.end_launch(launch(index, status=status))
         assert folder.done() == {1}
+        folder.begin_launch(0)
+        folder.end_launch(launch(0))
+    stored = open_run(folder.path)
+    assert [(one.index, one.status) for one in stored.launches] == [
+        (0, LaunchStatus.DONE),
+        (1, LaunchStatus.UNBUILDABLE),
+    ]
+    assert next(iter(runs(tmp_path))).launches == 2
 
 
 def test_a_full_disk_leaves_no_half_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
