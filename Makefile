@@ -5,7 +5,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench-overhead bench-client bench-help clean
+.PHONY: help demo test lint docs bench-overhead bench-client bench-probe bench-help clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench-overhead: $(VENV)/.core ## The harness's own share of a campaign's wall ti
 
 bench-client: $(VENV)/.dev ## The client's timing error beside other clients'
 	$(BIN)/python benchmarks/bench_client.py
+
+bench-probe: $(VENV)/.core ## What the probe costs the engine's host, a cycle
+	$(BIN)/python benchmarks/bench_probe.py --write
 
 bench-help: $(VENV)/.core ## How long benchharness --help takes beside an import of click
 	$(BIN)/python benchmarks/bench_help.py
