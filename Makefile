@@ -5,7 +5,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench-overhead bench-client bench-probe bench-help clean
+.PHONY: help demo test test-sglang lint docs bench-overhead bench-client bench-probe bench-help clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,10 @@ demo: $(VENV)/.core ## Launch a real engine with speculative decoding, measure i
 	$(BIN)/benchharness run experiments/quickstart.yaml
 
 test: lint ## Lint, types, layers and all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not sglang and not gpu"
+
+test-sglang: $(VENV)/.dev ## The real SGLang on the CPU, end to end (installs 3 GB once)
+	$(BIN)/python -m pytest -m sglang tests/sglang
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

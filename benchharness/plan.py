@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
-from benchharness.records import Plan, PlannedLaunch, Stack
+from benchharness.errors import UsageError
+from benchharness.records import Plan, PlannedLaunch, Stack, Workload
 from benchharness.spec import Experiment
 
 GUESSED_TOKEN_S = 0.02
@@ -131,3 +132,24 @@ def _flat(stack: Stack) -> dict[str, str]:
 def without(plan: Plan, done: Collection[int]) -> Plan:
     """The plan with the launches left out that are over."""
     return replace(plan, launches=tuple(one for one in plan.launches if one.index not in done))
+
+
+def refuse_other_work(first: Sequence[Workload], second: Sequence[Workload]) -> None:
+    """Refuse to compare cells that do different work; UsageError that names what differs.
+
+    The number of requests may differ: it changes how sure a figure is, not what it is.
+    """
+    for one in first:
+        for other in second:
+            if one.context_tokens == other.context_tokens:
+                for field in fields(Workload):
+                    here, there = getattr(one, field.name), getattr(other, field.name)
+                    if field.name not in _NOT_THE_WORK and here != there:
+                        raise UsageError(
+                            f"the two sides do different work at context {one.context_tokens}: "
+                            f"{field.name} is {here} and {there}",
+                            "compare runs of one workload",
+                        )
+
+
+_NOT_THE_WORK = ("requests", "warmup_requests", "timeout_s")

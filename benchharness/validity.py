@@ -6,6 +6,7 @@ figures. Every function takes a trial and yields findings.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,12 @@ from benchharness.records import Finding, RequestTrace, Trial
 MOST_CACHED_TOKENS = 16
 """Prompt tokens that may come from a cache without being called a hit: the start-of-text token, a
 shared template, one page of a paged cache."""
+
+NOTED_LATE_SHARE, MOST_LATE_SHARE = 0.05, 0.4
+"""Shares of late samples from which on it is said, and from which on the trial is not judged."""
+
+NOTED_SPAN_SHARE, LEAST_SPAN_SHARE = 0.95, 0.8
+"""The client's span of the answers over the server's: below them it is said, or the trial not judged."""
 
 MOST_THROTTLED_SHARE = 0.01
 """Share of a trial's time for which a clock may be held down without a word."""
@@ -50,7 +57,7 @@ def requests_succeeded(trial: Trial) -> Iterator[Finding]:
 
 def output_length_reached(trial: Trial) -> Iterator[Finding]:
     """Every answer is as long as was asked for."""
-    asked = [trace for trace in _whole(trial) if trace.asked_tokens]
+    asked = [trace for trace in _whole(trial) if trace.asked_tokens and not trace.tokens_estimated]
     wrong = [trace for trace in asked if trace.output_tokens != trace.asked_tokens]
     if wrong:
         yield Finding(
@@ -114,39 +121,76 @@ def no_prefix_hits(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def prefix_hits_known(trial: Trial) -> Iterator[Finding]:
+    """The server says how much of a prompt came from a cache."""
+    silent = [trace for trace in _whole(trial) if trace.cached_tokens is None]
+    if silent and trial.workload.turns == 1:
+        yield Finding(
+            "prefix-hits-known", False, "the server doesn't say whether prompts came from a prefix cache"
+        )
+
+
 def samples_not_late(trial: Trial) -> Iterator[Finding]:
     """The client read its samples in time."""
     reads = sum(trace.reads for trace in _whole(trial))
     late = sum(trace.late_reads for trace in _whole(trial))
-    if reads and late / reads > 0.05:
+    if reads and late / reads > NOTED_LATE_SHARE:
         yield Finding(
             "samples-not-late",
-            False,
+            late / reads > MOST_LATE_SHARE,
             f"the client read {late / reads:.0%} of its samples late (starved of CPU)",
         )
 
 
-def accept_length_agrees(trial: Trial) -> Iterator[Finding]:
-    """Cycles rebuilt from the stream hold as many accepted tokens as the server counted."""
+def arrivals_follow_the_server(trial: Trial) -> Iterator[Finding]:
+    """Tokens arrived over as long a time as the server says that it took to make them."""
+    server_ms = client_ms = 0.0
     for trace in _whole(trial):
-        if trace.accepted_tokens is None or trace.tokens_estimated:
-            continue
-        cycles = [cycle for cycle in trial.cycles if cycle.request == trace.index]
-        if not cycles or cycles[0].source != "server-timing":
+        if len(trace.chunk_server_ms) > 1 and not any(math.isnan(ms) for ms in trace.chunk_server_ms):
+            server_ms += trace.chunk_server_ms[-1] - trace.chunk_server_ms[0]
+            client_ms += (trace.chunk_ns[-1] - trace.chunk_ns[0]) / 1e6
+    if server_ms > 0 and client_ms < NOTED_SPAN_SHARE * server_ms:
+        yield Finding(
+            "arrivals-follow-the-server",
+            client_ms < LEAST_SPAN_SHARE * server_ms,
+            f"tokens that took the server {server_ms:.0f} ms arrived within {client_ms:.0f} ms: "
+            "something held them up on the way, so gaps between tokens are too short",
+        )
+
+
+def cycles_known(trial: Trial) -> Iterator[Finding]:
+    """Decode cycles can be told from what the server streams."""
+    whole = [trace for trace in _whole(trial) if len(trace.chunk_ns) > 1]
+    if whole and not trial.cycles:
+        counted = whole[0].verify_cycles
+        against = f" (one answer: {len(whole[0].chunk_ns)} chunks, {counted} cycles)" if counted else ""
+        yield Finding(
+            "cycles-known",
+            False,
+            f"chunks can't be taken for decode cycles{against}: accept length and cycle time are not known",
+        )
+
+
+def accept_length_agrees(trial: Trial) -> Iterator[Finding]:
+    """Cycles hold as many accepted tokens, and are as many, as the server counted."""
+    for trace in _whole(trial):
+        cycles = [c for c in trial.cycles if c.request == trace.index and not c.mark and not c.rank]
+        if not cycles or trace.tokens_estimated:
             continue
         rebuilt = sum(cycle.tokens - 1 for cycle in cycles)
-        if rebuilt != trace.accepted_tokens:
-            yield Finding(
-                "accept-length-agrees",
-                True,
-                f"cycles hold {rebuilt} accepted tokens where the server counted {trace.accepted_tokens}",
-            )
+        if cycles[0].source == "server-timing" and trace.accepted_tokens not in (None, rebuilt):
+            sentence = f"cycles hold {rebuilt} accepted tokens, the server counted {trace.accepted_tokens}"
+            yield Finding("accept-length-agrees", True, sentence)
+            return
+        if trace.verify_cycles and abs(len(cycles) - trace.verify_cycles) > 1:
+            sentence = f"{len(cycles)} cycles were told apart, the server counted {trace.verify_cycles}"
+            yield Finding("accept-length-agrees", True, sentence)
             return
 
 
 def counters_agree(trial: Trial) -> Iterator[Finding]:
     """The engine's own cumulative counters moved by what its answers add up to."""
-    if any(trace.failure is not None for trace in trial.requests):
+    if any(trace.failure is not None or trace.tokens_estimated for trace in trial.requests):
         return
     for name in ("output_tokens", "drafted_tokens", "accepted_tokens"):
         moved = getattr(trial.counters, name)
@@ -191,7 +235,10 @@ CHECKS: tuple[Callable[[Trial], Iterator[Finding]], ...] = (
     tokens_counted_by_server,
     token_counts_agree,
     no_prefix_hits,
+    prefix_hits_known,
     samples_not_late,
+    arrivals_follow_the_server,
+    cycles_known,
     accept_length_agrees,
     counters_agree,
     clocks_held,

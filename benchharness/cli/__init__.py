@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -16,6 +18,10 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A path that is no UTF-8, or a terminal that knows less, must not keep a line from being told.
             stream.reconfigure(errors="backslashreplace")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # A cancelled CI job or a closed terminal ends a run as Ctrl-C does: nothing lost, and resumable.
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _interrupted)
     try:
         # Only here, so that Ctrl-C is answered well from the first moment on.
         from benchharness.cli.group import run
@@ -27,17 +33,12 @@ def main() -> None:
     _end(status)
 
 
-def _end(status: int) -> NoReturn:
-    import signal
+def _interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
+
+def _end(status: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for stream in (sys.stdout, sys.stderr):
-        if not isinstance(stream, io.TextIOWrapper):
-            continue
-        try:
-            stream.flush()
-        except OSError:  # nobody reads, or the disk is full: Python must not try again, and complain
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if status == INTERRUPTED:
         # Python ends itself by SIGINT, not with a status, if the interrupt hit code that was made from
         # text on the way (a dataclass's, for instance).

@@ -44,11 +44,13 @@ def command(
 
     first, second = Side.of(results, baseline), Side.of(results, candidate)
 
+    from benchharness.plan import refuse_other_work
     from benchharness.report import compare_view, console
     from benchharness.stack import attestation
     from benchharness.stats import compare
     from benchharness.stats.client_error import ClientError
 
+    refuse_other_work(first.stored.run.plan.workloads, second.stored.run.plan.workloads)
     cells = compare.compare(
         first.means(),
         second.means(),
@@ -62,7 +64,9 @@ def command(
         ),
     )
     apart = compare_view.Apart(
-        first.differences(second), attestation.difference(first.attestation, second.attestation)
+        first.differences(second),
+        attestation.difference(first.attestation, second.attestation),
+        first.conditions(second),
     )
     compare_view.show(console.people(as_json), first.name, second.name, apart, cells)
     if as_json:

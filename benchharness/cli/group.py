@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from importlib import import_module
 
 import click
@@ -94,14 +95,14 @@ def run(arguments: list[str]) -> int:
 def _tell(as_json: bool, message: str, advice: str, status: int) -> int:
     """One line for people, one object for programs; gives the status back."""
     sentence = f"{message}; {advice}" if advice else message
-    click.echo(f"benchharness: error: {' '.join(sentence.split())}", err=True)
+    _echo(f"benchharness: error: {' '.join(sentence.split())}", err=True)
     _json_error(as_json, message, advice, status)
     return status
 
 
 def _tell_interrupted(as_json: bool, advice: str) -> int:
     sentence = f"interrupted; {advice}" if advice else "interrupted"
-    click.echo(f"benchharness: {sentence}", err=True)
+    _echo(f"benchharness: {sentence}", err=True)
     return _json_error(as_json, "interrupted", advice, INTERRUPTED)
 
 
@@ -110,5 +111,11 @@ def _json_error(as_json: bool, message: str, advice: str, status: int) -> int:
     if as_json:
         import json
 
-        click.echo(json.dumps({"error": message, "advice": advice, "exit_status": status}))
+        _echo(json.dumps({"error": message, "advice": advice, "exit_status": status}), err=False)
     return status
+
+
+def _echo(text: str, *, err: bool) -> None:
+    """Print if that is possible: the stream may be what failed, and the status must stand all the same."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=err)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchharness.errors import UsageError, nearest
 from benchharness.plan import differences
-from benchharness.records import Attestation, LaunchStatus
+from benchharness.records import Attestation, LaunchStatus, Run
 from benchharness.store import StoredRun, find, open_run
 
 if TYPE_CHECKING:
@@ -59,6 +59,22 @@ class Side:
         """What was declared differently: path -> value here, value there."""
         mine = self.stored.run.plan.stack(self.stack)
         return differences((mine, other.stored.run.plan.stack(other.stack)))
+
+    def conditions(self, other: Side) -> dict[str, tuple[str, str]]:
+        """What differs of machine, client and harness: name -> value here, value there."""
+        here, there = _conditions(self.stored.run), _conditions(other.stored.run)
+        names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+        return {name: (here.get(name, "-"), there.get(name, "-")) for name in names}
+
+
+_CHANGING = ("load_1min", "gpus")
+
+
+def _conditions(run: Run) -> dict[str, str]:
+    conditions = {f"machine.{name}": str(v) for name, v in run.machine.items() if name not in _CHANGING}
+    gpus = [f"{gpu.get('name')} (driver {gpu.get('driver')})" for gpu in run.machine.get("gpus", [])]
+    transport = str(run.client.get("transport", "unknown"))
+    return {**conditions, "machine.gpus": ", ".join(gpus) or "none", "client.transport": transport}
 
 
 def _split(results: Path, text: str) -> tuple[str, str, str]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchharness import plan as plans
-from benchharness.errors import UnbuildableError
+from benchharness.errors import UnbuildableError, UsageError
 from benchharness.execute.observer import Observer
 from benchharness.execute.prepared import prepare
 from benchharness.execute.serving import Serving
@@ -95,5 +95,7 @@ def _launch(
         prepared = prepare(stack, cache, observer)
     except UnbuildableError as error:
         return replace(launch, status=LaunchStatus.UNBUILDABLE, reason=str(error))
+    except UsageError as error:
+        return replace(launch, status=LaunchStatus.FAILED, reason=str(error))
     launch = replace(launch, environment=prepared.environment)
     return Serving(plan, planned, prepared, folder, place, observer).measure(launch)

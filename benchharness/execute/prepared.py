@@ -29,5 +29,7 @@ def prepare(stack: Stack, cache: Path, observer: Observer) -> Prepared:
     if spec is not None:
         observer.step("environment")
         environment = environments.ensure(spec, cache, on_progress=observer.step)
+        observer.step("examining the environment")
+        engine.examine(stack, environment)
     model = models.ensure(engine, stack, cache, on_progress=observer.step)
     return Prepared(engine, stack, environment, model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -87,7 +87,8 @@ class Serving:
     def _attest(self, command: Command, facts: EngineFacts, running: server.Server) -> Attestation:
         """Ask the engine's processes what really reached them."""
         stack = self.prepared.stack
-        wanted = {**command.env, **stack.env}
+        # The command's variables hold the stack's own, where need be joined with ours (PYTHONPATH).
+        wanted = {**stack.env, **command.env}
         reports = attestation.processes(running.pid, running.process_ids(), wanted)
         if self.probe_folder is not None:
             reports += probing.reports(self.probe_folder)
@@ -151,6 +152,7 @@ class Serving:
             requests=traces,
             cycles=timed,
             counters=difference(before, after),
+            achieved=asdict(achieved.achieved(traces, workload.concurrency)),
             gpus=watch.states(),
             started_ns=began,
             finished_ns=over,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -196,6 +197,7 @@ class Trial:
         requests: every request, warm-up ones included.
         cycles: every decode cycle that could be told.
         counters: what the engine's own counters moved by.
+        achieved: what the client really drove, against what was declared (`workload.achieved.Achieved`).
         gpus: what each GPU did meanwhile; empty where NVML or a GPU is missing.
         started_ns, finished_ns: CLOCK_MONOTONIC at both ends.
         findings: broken or doubtful invariants, grave ones first.
@@ -207,6 +209,7 @@ class Trial:
     requests: tuple[RequestTrace, ...]
     cycles: tuple[Cycle, ...]
     counters: EngineCounters = field(default_factory=EngineCounters)
+    achieved: Mapping[str, float] = field(default_factory=dict)
     gpus: tuple[GpuState, ...] = ()
     started_ns: int = 0
     finished_ns: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +14,8 @@ from rich.table import Table
 from benchharness.metrics import METRICS
 from benchharness.report.console import number, percent, sentence, table
 from benchharness.stats.compare import Cell, Verdict
+
+MOST_ROWS = 12
 
 _STYLES = {
     Verdict.REGRESSED: "red",
@@ -33,10 +35,12 @@ class Apart:
     Attributes:
         declared: by the experiment files.
         attested: by what really ran, whoever asked for it.
+        conditions: machine and client, under which both were measured.
     """
 
     declared: Mapping[str, tuple[str, ...]]
     attested: Mapping[str, tuple[str, ...]]
+    conditions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def show(console: Console, baseline: str, candidate: str, apart: Apart, cells: Sequence[Cell]) -> None:
@@ -46,6 +50,8 @@ def show(console: Console, baseline: str, candidate: str, apart: Apart, cells: S
     )
     _show_apart(console, "declared", apart.declared)
     _show_apart(console, "attested", apart.attested)
+    if apart.conditions:
+        _show_apart(console, "measured", apart.conditions)
     if not cells:
         console.print("Neither side has a valid figure for these metrics.")
         return
@@ -55,8 +61,11 @@ def show(console: Console, baseline: str, candidate: str, apart: Apart, cells: S
 def _show_apart(console: Console, word: str, rows: Mapping[str, tuple[str, ...]]) -> None:
     if not rows:
         console.print(f"{word}: no difference")
-    for path, (first, second) in rows.items():
+    for path, (first, second) in list(rows.items())[:MOST_ROWS]:
         console.print(f"{word}: {escape(path)}: {escape(first)} -> {escape(second)}")
+
+    if len(rows) > MOST_ROWS:
+        console.print(f"{word}: and {len(rows) - MOST_ROWS} more (all of them with --json)")
 
 
 def show_cells(console: Console, title: str, cells: Sequence[Cell]) -> None:
@@ -108,6 +117,7 @@ def document(baseline: str, candidate: str, apart: Apart, cells: Sequence[Cell])
         "candidate": candidate,
         "declared": {path: list(values) for path, values in apart.declared.items()},
         "attested": {path: list(values) for path, values in apart.attested.items()},
+        "conditions": {path: list(values) for path, values in apart.conditions.items()},
         "cells": [
             {
                 "stack": cell.stack,

@@ -159,4 +159,14 @@ def document(stored: StoredRun) -> dict[str, Any]:
             for finding in trial.findings
         ],
         "cells": cells,
+        "achieved": [
+            {
+                "launch": trial.launch,
+                "context_tokens": trial.workload.context_tokens,
+                "concurrency": trial.workload.concurrency,
+                "rate_rps": trial.workload.rate_rps,
+                **trial.achieved,
+            }
+            for _, trial in stored.trials
+        ],
     }

@@ -79,7 +79,7 @@ class WorkloadSpec(Frozen):
     """The streams of work. Each context length is a cell of its own."""
 
     context_tokens: Annotated[tuple[PositiveInt, ...], BeforeValidator(_as_list), Field(min_length=1)] = (
-        Field(description="Exact prompt lengths, in tokens.")
+        Field(description="Exact prompt lengths, in tokens; with a file, one that names the cell.")
     )
     output_tokens: PositiveInt = Field(description="Tokens asked for in each request.")
     requests: PositiveInt = Field(8, description="Measured requests of each cell in each launch.")
@@ -112,6 +112,12 @@ class WorkloadSpec(Frozen):
             raise ValueError("`arrivals: ramp` and `ramp_to_rps` go together")
         if self.arrivals != "poisson" and self.rate_rps is None:
             raise ValueError(f"`arrivals: {self.arrivals}` needs `rate_rps`")
+        if self.concurrency is not None and self.requests < self.concurrency:
+            raise ValueError(f"{self.requests} `requests` can't keep {self.concurrency} streams open")
+        if (self.prompts_file or self.trace_file) and len(self.context_tokens) > 1:
+            raise ValueError("with `prompts_file` or `trace_file` there is one cell: give one context_tokens")
+        if self.prompts_file and (self.trace_file or self.shared_prefix_tokens):
+            raise ValueError("`prompts_file` brings its own prompts: no `trace_file`, no shared prefix")
         if len(set(self.context_tokens)) != len(self.context_tokens):
             raise ValueError("context_tokens names a length twice")
         return self

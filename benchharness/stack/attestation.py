@@ -82,13 +82,13 @@ def take(
 
     Args:
         stack: the declaration.
-        set_by_harness: variables that the adapter set; an experiment's own declaration goes before them.
+        set_by_harness: variables that the engine was started with; they hold the stack's own.
         facts: what the engine said of itself.
         environment: its packages.
         reports: of each process; where both sources tell of one, both are compared.
         explain: who is known to change a variable of this engine's release.
     """
-    wanted: dict[str, str | None] = {**set_by_harness, **stack.env}
+    wanted: dict[str, str | None] = {**stack.env, **set_by_harness}
     mismatches = [
         *_env_mismatches(wanted, reports, explain),
         *_package_mismatches(stack, environment, reports),

@@ -209,4 +209,8 @@ def _variables() -> dict[str, str | None]:
         "UV_SYSTEM_PYTHON": None,
         "UV_PYTHON_DOWNLOADS": os.environ.get("UV_PYTHON_DOWNLOADS", "never"),
         "UV_LINK_MODE": os.environ.get("UV_LINK_MODE", "hardlink"),
+        # Folders of wheels that the user's pip knows serve uv as well; pip parts them by white space.
+        "UV_FIND_LINKS": os.environ.get(
+            "UV_FIND_LINKS", ",".join(os.environ.get("PIP_FIND_LINKS", "").split()) or None
+        ),
     }

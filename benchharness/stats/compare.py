@@ -22,6 +22,9 @@ from benchharness.stats.client_error import ClientError
 
 NO_CLIENT_ERROR = ClientError()
 CONFIDENCE = 0.95
+EQUIVALENCE_LEVEL = 0.05
+"""Level of each of the two one-sided tests. It is not shared out over cells: all of them must pass for a
+comparison to pass, which needs no correction (an intersection-union test)."""
 MARGIN = 0.01
 
 
@@ -134,12 +137,17 @@ def _cell(
     paired = len(common) >= 2 and len(common) == len(first) == len(second)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(first), np.log(second)
-    if paired:
-        spread = interval.of_mean((logs[1].loc[common] - logs[0].loc[common]).tolist(), confidence)
-    else:
-        spread = interval.of_difference(logs[0].tolist(), logs[1].tolist(), confidence)
+    differences = (logs[1].loc[common] - logs[0].loc[common]).tolist() if paired else []
+
+    def spread_at(level: float) -> interval.Interval:
+        if paired:
+            return interval.of_mean(differences, level)
+        return interval.of_difference(logs[0].tolist(), logs[1].tolist(), level)
+
+    spread, narrow = spread_at(confidence), spread_at(1 - 2 * EQUIVALENCE_LEVEL)
     change, low, high = (_from_log(value) for value in (spread.mean, spread.low, spread.high))
-    verdict, reason = _judge(metric, low, high, margin, spread.launches, floor)
+    within = -margin <= _from_log(narrow.low) and _from_log(narrow.high) <= margin
+    verdict, reason = _judge(metric, Change(change, low, high, spread.launches, within), margin, floor)
     return Cell(
         stack,
         context,
@@ -164,21 +172,30 @@ def _from_log(value: float) -> float:
         return math.inf
 
 
-def _judge(
-    metric: Metric, low: float, high: float, margin: float, launches: int, floor: float
-) -> tuple[Verdict, str]:
-    """Name the change from its interval alone."""
-    if launches < 2:
+@dataclass(frozen=True)
+class Change:
+    """A change with its interval, as fractions; `within` is the answer of the two one-sided tests."""
+
+    change: float
+    low: float
+    high: float
+    launches: int
+    within: bool
+
+
+def _judge(metric: Metric, seen: Change, margin: float, floor: float) -> tuple[Verdict, str]:
+    """Name a change; nothing is named that the client's own error could make."""
+    if seen.launches < 2:
         return Verdict.UNDECIDED, "one launch can't tell how much launches differ"
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if not (math.isfinite(seen.low) and math.isfinite(seen.high)):
         return Verdict.UNDECIDED, "too few launches to tell how much launches differ"
-    if -margin <= low and high <= margin:
+    if seen.within and floor <= margin:
         return Verdict.EQUIVALENT, ""
-    if low <= 0.0 <= high:
-        return Verdict.UNDECIDED, "more launches (measure.launches) would narrow the interval"
-    if max(abs(low), abs(high)) < floor:
+    if seen.within or (not seen.low <= 0.0 <= seen.high and abs(seen.change) < floor):
         return Verdict.UNDECIDED, f"smaller than the client's own error ({floor:.2%})"
+    if seen.low <= 0.0 <= seen.high:
+        return Verdict.UNDECIDED, "more launches (measure.launches) would narrow the interval"
     if metric.direction == Direction.NEITHER:
         return Verdict.UNDECIDED, "changed, but neither way is better"
-    worse = low > 0 if metric.direction == Direction.LOWER else high < 0
+    worse = seen.low > 0 if metric.direction == Direction.LOWER else seen.high < 0
     return (Verdict.REGRESSED if worse else Verdict.IMPROVED), ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from benchharness.records import EngineCounters, Finding, GpuState, Trial, Workload
 
@@ -19,6 +20,7 @@ class StoredTrial:
     finished_ns: int
     findings: tuple[Finding, ...]
     gpus: tuple[GpuState, ...] = ()
+    achieved: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, trial: Trial) -> StoredTrial:
@@ -32,6 +34,7 @@ class StoredTrial:
             trial.finished_ns,
             trial.findings,
             trial.gpus,
+            trial.achieved,
         )
 
     @property

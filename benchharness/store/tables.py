@@ -5,7 +5,8 @@ tokens    one row a chunk that carried tokens: request, chunk, arrival_ns, gap_n
 cycles    one row a decode cycle: request, cycle, tokens, total_ms, draft_ms, verify_ms ...
 
 `counted` is true for a request that is no warm-up and did not fail: only such rows enter a mean.
-Times are CLOCK_MONOTONIC nanoseconds. `gap_ns` is NULL for the first chunk of an answer.
+Times are CLOCK_MONOTONIC nanoseconds. `gap_ns` is NULL for the first chunk of an answer and for whatever
+came in the same read with it: how long those tokens took can't be told. `first_chunk_tokens` counts them all.
 """
 
 from __future__ import annotations
@@ -120,10 +121,18 @@ def _request_row(trace: RequestTrace) -> dict[str, Any]:
         "failure": None if trace.failure is None else str(trace.failure),
         "failure_text": trace.failure_text or None,
         "first_chunk_ns": trace.chunk_ns[0] if trace.chunk_ns else None,
-        "first_chunk_tokens": trace.chunk_tokens[0] if trace.chunk_tokens else None,
+        "first_chunk_tokens": _first_tokens(trace),
         "last_chunk_ns": trace.chunk_ns[-1] if trace.chunk_ns else None,
         "transport": trace.transport or None,
     }
+
+
+def _first_tokens(trace: RequestTrace) -> int | None:
+    """Tokens that arrived with the first stamp."""
+    if not trace.chunk_ns:
+        return None
+    pairs = zip(trace.chunk_ns, trace.chunk_tokens, strict=True)
+    return sum(tokens for arrival_ns, tokens in pairs if arrival_ns == trace.chunk_ns[0])
 
 
 def _token_rows(trace: RequestTrace) -> list[dict[str, Any]]:
@@ -137,7 +146,7 @@ def _token_rows(trace: RequestTrace) -> list[dict[str, Any]]:
                 "counted": counted,
                 "chunk": chunk,
                 "arrival_ns": arrival_ns,
-                "gap_ns": arrival_ns - trace.chunk_ns[chunk - 1] if chunk else None,
+                "gap_ns": arrival_ns - trace.chunk_ns[chunk - 1] if arrival_ns > trace.chunk_ns[0] else None,
                 "tokens": trace.chunk_tokens[chunk],
                 # NaN (no server clock) is stored as NULL, so that no mean meets it.
                 "server_ms": server_ms if server_ms == server_ms else None,

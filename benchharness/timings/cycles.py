@@ -27,6 +27,8 @@ def from_trace(trace: RequestTrace) -> tuple[Cycle, ...]:
     a server's time that runs backwards gives a negative duration.
     """
     told = bool(trace.chunk_server_ms) and not any(math.isnan(ms) for ms in trace.chunk_server_ms)
+    if not told and not chunks_are_cycles(trace):
+        return ()
     groups = _server_groups(trace) if told else _client_groups(trace)
     return tuple(
         Cycle(
@@ -44,6 +46,23 @@ def from_trace(trace: RequestTrace) -> tuple[Cycle, ...]:
     )
 
 
+def chunks_are_cycles(trace: RequestTrace) -> bool:
+    """Whether each chunk after the first can be taken for one decode cycle.
+
+    The server's own counts must say so: a server may stream a cycle's tokens one by one, or several cycles
+    in one chunk. Without such counts only chunks of a single token pass, as plain decoding sends them.
+    """
+    if trace.tokens_estimated or trace.tokens_mismatch or not trace.chunk_tokens:
+        return False
+    chunks = len(trace.chunk_tokens) - 1
+    if trace.verify_cycles:
+        return abs(chunks - trace.verify_cycles) <= 1
+    if trace.drafted_tokens and trace.accepted_tokens is not None:
+        expected = trace.output_tokens - trace.chunk_tokens[0] - trace.accepted_tokens
+        return abs(chunks - expected) <= 1
+    return all(tokens == 1 for tokens in trace.chunk_tokens[1:])
+
+
 def _server_groups(trace: RequestTrace) -> list[tuple[float, int]]:
     """(server's time in ms, tokens) of each run of chunks with one and the same time."""
     chunks = zip(trace.chunk_server_ms, trace.chunk_tokens, strict=True)
@@ -51,8 +70,11 @@ def _server_groups(trace: RequestTrace) -> list[tuple[float, int]]:
 
 
 def _client_groups(trace: RequestTrace) -> list[tuple[float, int]]:
-    """(arrival in ms since the first chunk, tokens) of each chunk."""
+    """(arrival in ms since the first stamp, tokens) of each chunk.
+
+    All that came with the first stamp is one group: how long its later chunks took can't be told.
+    """
     first_ns = trace.chunk_ns[0] if trace.chunk_ns else 0
-    return [
-        ((ns - first_ns) / 1e6, tokens) for ns, tokens in zip(trace.chunk_ns, trace.chunk_tokens, strict=True)
-    ]
+    chunks = list(zip(trace.chunk_ns, trace.chunk_tokens, strict=True))
+    first = sum(tokens for ns, tokens in chunks if ns == first_ns)
+    return [(0.0, first), *(((ns - first_ns) / 1e6, tokens) for ns, tokens in chunks if ns > first_ns)]

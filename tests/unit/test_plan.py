@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchharness import plan, spec
+from benchharness.errors import UsageError
 from benchharness.plan import Cost
 
 TEXT = """\
@@ -83,3 +86,12 @@ def test_what_is_left_is_corrected_by_what_was_seen() -> None:
 def test_differences_name_only_what_sets_stacks_apart() -> None:
     stacks = made(stacks=2).stacks
     assert plan.differences(stacks) == {"args.x": ("0", "1")}
+
+
+def test_only_equal_work_is_compared() -> None:
+    work = made().workloads
+    plan.refuse_other_work(work, [replace(one, requests=99, warmup_requests=0) for one in work])
+    plan.refuse_other_work(work, [replace(work[0], context_tokens=77, output_tokens=9)])
+    for name, value in {"output_tokens": 9, "concurrency": 8, "turns": 2, "prompts_file": "p.jsonl"}.items():
+        with pytest.raises(UsageError, match=f"{name} is "):
+            plan.refuse_other_work(work, [replace(work[0], **{name: value})])

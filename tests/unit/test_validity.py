@@ -20,7 +20,7 @@ def trace(index: int, **changes: object) -> RequestTrace:
         due_ns=0,
         sent_ns=0,
         finished_ns=40_000_000,
-        chunk_ns=(10, 20),
+        chunk_ns=(10, 5_000_010),
         chunk_tokens=(1, 2),
         chunk_server_ms=(0.0, 5.0),
         asked_tokens=3,
@@ -56,6 +56,11 @@ def test_a_sound_trial_has_no_findings() -> None:
         ("tokens-counted-by-server", False, {"tokens_estimated": True}),
         ("token-counts-agree", False, {"tokens_mismatch": True}),
         ("samples-not-late", False, {"late_reads": 50}),
+        ("samples-not-late", True, {"late_reads": 95}),
+        ("prefix-hits-known", False, {"cached_tokens": None}),
+        ("arrivals-follow-the-server", False, {"chunk_ns": (10, 4_000_010)}),
+        ("arrivals-follow-the-server", True, {"chunk_ns": (10, 1_000_010)}),
+        ("accept-length-agrees", True, {"verify_cycles": 5}),
         ("accept-length-agrees", True, {"accepted_tokens": 2}),
     ],
 )
@@ -91,3 +96,11 @@ def test_a_declared_shared_prefix_is_no_hit() -> None:
     assert validity.findings(shared) == ()
     turns = replace(cached, workload=replace(WORKLOAD, turns=2))
     assert validity.findings(turns) == ()
+
+
+def test_an_estimate_is_flagged_and_not_held_against_counts() -> None:
+    estimated = {"tokens_estimated": True, "output_tokens": 2, "accepted_tokens": None}
+    guessed = trial(trace(0, **estimated), trace(1, **estimated), trace(2, **estimated), cycles=())
+    counted = replace(guessed, counters=EngineCounters(output_tokens=9))
+    assert {finding.grave for finding in validity.findings(counted)} == {False}
+    assert {f.check for f in validity.findings(counted)} == {"tokens-counted-by-server", "cycles-known"}

@@ -9,6 +9,7 @@ from benchharness.stack.engines.adapter import Engine
 
 _MODULES = {
     "llamacpp": "benchharness.stack.engines.llamacpp",
+    "sglang": "benchharness.stack.engines.sglang",
     "standin": "benchharness.stack.engines.standin",
 }
 

@@ -45,6 +45,13 @@ class Engine(Protocol):
         """What the engine's environment must hold; None if the harness's own interpreter serves."""
         ...
 
+    def examine(self, stack: Stack, environment: Environment) -> object:
+        """Refuse what can be seen to be wrong once the environment stands.
+
+        Raises UnbuildableError if the engine doesn't import, UsageError for an argument that it lacks.
+        """
+        ...
+
     def model_environment(self, stack: Stack) -> EnvironmentSpec | None:
         """What is needed to make the model of `stack.model.recipe`; None if nothing is to be made."""
         ...

@@ -69,6 +69,9 @@ class LlamaCpp:
             imports=(PACKAGE,),
         )
 
+    def examine(self, stack: Stack, environment: Environment) -> None:
+        """Nothing: the server script refuses an unknown argument before it reads a model."""
+
     def model_environment(self, stack: Stack) -> EnvironmentSpec | None:
         """gguf and numpy, pinned so that a seed gives the same files for ever; None without a recipe."""
         if stack.model.recipe is None:

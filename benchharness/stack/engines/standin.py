@@ -140,6 +140,9 @@ class StandIn:
         """None: it runs on the harness's own interpreter, whatever `packages` declare."""
         return None
 
+    def examine(self, stack: Stack, environment: Environment) -> None:
+        """It has none."""
+
     def model_environment(self, stack: Stack) -> EnvironmentSpec | None:
         """None: it has no model."""
         return None

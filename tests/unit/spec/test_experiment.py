@@ -87,7 +87,8 @@ def test_set_changes_one_value() -> None:
 
 def test_a_rate_or_a_trace_drives_without_concurrency() -> None:
     for words in ("rate_rps: 2", "trace_file: trace.csv"):
-        workload = spec.parse(TEXT.replace("output_tokens: 64", f"output_tokens: 64, {words}")).workloads[0]
+        text = TEXT.replace("[128, 2048], output_tokens: 64", f"[128], output_tokens: 64, {words}")
+        workload = spec.parse(text).workloads[0]
         assert workload.concurrency is None
     assert spec.parse(TEXT).workloads[0].concurrency == 1
 
@@ -126,6 +127,17 @@ def test_exclude_and_include_work_as_in_github_actions() -> None:
         ("output_tokens: 64}", "output_tokens: 64, concurrency: 2, rate_rps: 1}", ["not both"]),
         ("output_tokens: 64}", "output_tokens: 64, arrivals: ramp, rate_rps: 1}", ["go together"]),
         ("output_tokens: 64}", "output_tokens: 64, arrivals: constant}", ["needs `rate_rps`"]),
+        (
+            "output_tokens: 64}",
+            "output_tokens: 64, concurrency: 9, requests: 8}",
+            ["8 `requests`", "9 streams"],
+        ),
+        ("output_tokens: 64}", "output_tokens: 64, trace_file: t.csv}", ["one cell"]),
+        (
+            "[128, 2048], output_tokens: 64}",
+            "1, output_tokens: 64, prompts_file: p.jsonl, shared_prefix_tokens: 9}",
+            ["brings its own prompts"],
+        ),
         ("output_tokens: 64}", "output_tokens: 64, arrivals: steady, rate_rps: 1}", ["workload.arrivals"]),
         ("{launches: 2}", "{launches: 2", ["quick.yaml:"]),
         ("[0.5.3, 0.10]", "[]", ["the matrix is empty"]),

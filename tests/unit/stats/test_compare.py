@@ -96,6 +96,36 @@ def test_an_effect_below_the_clients_own_error_is_not_called() -> None:
     assert "client's own error" in cell.reason
 
 
+def test_nothing_is_called_that_the_clients_own_error_could_make() -> None:
+    second = [value * 1.004 for value in BASE]
+    assert judged("itl_ms", BASE, second).verdict == Verdict.EQUIVALENT
+    assert judged("itl_ms", BASE, second, client=ClientError(gap_ms=5.0)).verdict == Verdict.UNDECIDED
+    near = [value * w for value, w in zip(BASE, [1.004, 1.006, 1.005, 1.0045, 1.0055], strict=True)]
+    assert judged("itl_ms", BASE, near, margin=0.001).verdict == Verdict.REGRESSED
+    cell = judged("itl_ms", BASE, near, margin=0.001, client=ClientError(gap_ms=0.9))
+    assert cell.high > 0.0052 and cell.verdict == Verdict.UNDECIDED
+
+
+def test_equivalence_is_two_one_sided_tests_at_five_percent() -> None:
+    """About 90 % intervals, so that five launches at 0.5 % noise mostly suffice (T12)."""
+    random = np.random.default_rng(3)
+    verdicts = [
+        judged("verify_ms", *(np.exp(random.normal(0, 0.005, (2, 6))) * 100).tolist(), same_run=False).verdict
+        for _ in range(200)
+    ]
+    assert verdicts.count(Verdict.EQUIVALENT) > 120
+    shifted = [
+        judged(
+            "verify_ms",
+            (np.exp(random.normal(0, 0.005, 5)) * 100).tolist(),
+            (np.exp(random.normal(0.01, 0.005, 5)) * 100).tolist(),
+            same_run=False,
+        ).verdict
+        for _ in range(300)
+    ]
+    assert shifted.count(Verdict.EQUIVALENT) <= 26  # 5 % of 300, and three standard deviations
+
+
 def test_many_cells_share_one_confidence() -> None:
     wide = pd.concat([means("verify_ms", BASE, context=c) for c in range(1, 21)])
     second = pd.concat([means("verify_ms", [v * 1.01 for v in BASE[::-1]], context=c) for c in range(1, 21)])

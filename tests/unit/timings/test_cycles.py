@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,10 +54,40 @@ def test_counts_that_jump_at_a_cycle_s_first_chunk_give_the_same() -> None:
 
 
 def test_without_server_times_each_chunk_is_a_cycle_by_the_client_s_clock() -> None:
-    made = cycles.from_trace(trace([1, 3, 2], [math.nan] * 3, [50, 20, 30]))
+    source = replace(trace([1, 3, 2], [math.nan] * 3, [50, 20, 30]), verify_cycles=2)
+    made = cycles.from_trace(source)
 
     assert [(cycle.tokens, cycle.total_ms) for cycle in made] == [(3, 20.0), (2, 30.0)]
     assert {(cycle.source, cycle.clock) for cycle in made} == {("client-chunk", "client")}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "counts"),
+    [
+        ([1, 3, 2], {}),  # nothing says that a chunk of several tokens is one cycle
+        ([1, 1, 1, 1, 1, 1, 1], {"verify_cycles": 3}),  # the tokens of a cycle were streamed one by one
+        ([1, 8, 8], {"verify_cycles": 6}),  # several cycles in a chunk
+        ([1, 1, 1, 1, 1], {"drafted_tokens": 8, "accepted_tokens": 3}),
+        ([1, 1, 1], {"tokens_estimated": True}),
+        ([1, 2, 1], {"tokens_mismatch": True, "verify_cycles": 2}),
+    ],
+)
+def test_chunks_that_the_servers_counts_do_not_call_cycles_are_none(
+    tokens: list[int], counts: dict[str, Any]
+) -> None:
+    source = replace(trace(tokens, [math.nan] * len(tokens)), **counts)
+    assert cycles.from_trace(source) == ()
+
+
+@pytest.mark.parametrize("counts", [{"verify_cycles": 2}, {"drafted_tokens": 6, "accepted_tokens": 3}])
+def test_chunks_that_the_servers_counts_call_cycles_are_taken(counts: dict[str, Any]) -> None:
+    source = replace(trace([1, 3, 2], [math.nan] * 3), **counts)
+    assert [cycle.tokens for cycle in cycles.from_trace(source)] == [3, 2]
+
+
+def test_what_came_in_the_first_read_has_no_duration() -> None:
+    source = replace(trace([1, 2, 2, 2], [math.nan] * 4, [50, 0, 20, 30]), verify_cycles=3)
+    assert [(c.tokens, c.total_ms) for c in cycles.from_trace(source)] == [(2, 20.0), (2, 30.0)]
 
 
 def test_one_missing_server_time_puts_the_whole_answer_on_the_client_s_clock() -> None:
@@ -81,7 +113,9 @@ def test_no_token_and_no_time_gets_lost(groups: list[tuple[int, int]], told: boo
     if told:
         chunks = [(ms, 1) for ms, size in chunks for _ in range(size)]
     server_ms = [ms if told else math.nan for ms, _ in chunks]
-    source = trace([tokens for _, tokens in chunks], server_ms)
+    source = replace(
+        trace([tokens for _, tokens in chunks], server_ms), verify_cycles=None if told else len(groups) - 1
+    )
 
     made = cycles.from_trace(source)
 
