@@ -38,8 +38,9 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-docs: $(VENV)/.core ## Write the parts of docs/ that come from the code
+docs: $(VENV)/.core ## Write the parts of docs/ that come from the code, and the picture
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/picture.py
 
 bench-overhead: $(VENV)/.core ## The harness's own share of a campaign's wall time
 	$(BIN)/python benchmarks/bench_overhead.py

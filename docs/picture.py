@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 from rich.console import Console
@@ -17,8 +18,8 @@ WIDTH = 104
 
 def main() -> None:
     """Write the picture."""
-    published = ROOT / "results" / "published"
-    path = find(published, "quickstart")
+    os.chdir(ROOT)
+    path = find(Path("results/published"), "quickstart")
     console = Console(record=True, width=WIDTH, file=io.StringIO(), highlight=False)
     console.print("[bold]$ make demo[/bold]")
     run_view.show(console, open_run(path))
