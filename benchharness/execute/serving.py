@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -65,11 +66,12 @@ class Serving:
             port, command = self._command()
             launch = replace(launch, command=command.argv, env=command.env)
             self.observer.step("starting the engine")
-            with self._running(command, port) as running:
+            with self._running(command, port) as running, _death_explains(running):
                 endpoint, facts = self.prepared.engine.connect(self.prepared.stack, running.base_url)
                 attested = self._attest(command, facts, running)
                 launch = replace(launch, attestation=attested, start_s=running.start_s)
                 _refuse_mismatches(attested)
+                _refuse_too_long(self.plan.workloads, endpoint)
                 driven = time.monotonic()
                 for position, index in enumerate(self.planned.workloads):
                     self._trial(position, self.plan.workloads[index], endpoint, running)
@@ -122,7 +124,6 @@ class Serving:
 
     def _trial(self, position: int, workload: Workload, endpoint: Endpoint, running: server.Server) -> None:
         """Drive one workload and store what came of it, also when the engine died of it."""
-        _refuse_too_long(workload, endpoint)
         self.observer.step(f"context {workload.context_tokens}")
         engine, stack = self.prepared.engine, self.prepared.stack
         seed, run = self.planned.seed, self.folder.run
@@ -143,7 +144,7 @@ class Serving:
             seed=seed,
         )
         over = time.monotonic_ns()
-        after = self._counters_after(running)
+        after, trouble = self._counters_after(running)
         timed, shortcomings = self._cycles(traces, began, over)
         trial = Trial(
             launch=self.planned.index,
@@ -166,6 +167,8 @@ class Serving:
         trial = replace(trial, findings=tuple(sorted(found, key=lambda finding: not finding.grave)))
         self.folder.append_trial(trial)
         self.observer.trial_ends(trial)
+        if trouble is not None:
+            raise trouble
         running.check()
 
     def _cycles(
@@ -179,15 +182,12 @@ class Serving:
         probed = probe_cycles.cycles(files, traces)
         return probed or streamed, probe_cycles.findings(files, self.prepared.stack.model.tp)
 
-    def _counters_after(self, running: server.Server) -> EngineCounters:
-        """The counters once more; none if the engine died, which is told after the trial is stored."""
+    def _counters_after(self, running: server.Server) -> tuple[EngineCounters, EngineError | None]:
+        """The counters once more, or why the engine doesn't tell them: the trial is stored all the same."""
         try:
-            return self.prepared.engine.counters(self.prepared.stack, running.base_url)
-        except EngineError:
-            # A death may take a moment to be reported, and then it is the better explanation.
-            if running.wait(DEATH_REPORT_S):
-                return EngineCounters()
-            raise
+            return self.prepared.engine.counters(self.prepared.stack, running.base_url), None
+        except EngineError as error:
+            return EngineCounters(), error
 
 
 def _refuse_mismatches(attested: Attestation) -> None:
@@ -201,14 +201,28 @@ def _refuse_mismatches(attested: Attestation) -> None:
         )
 
 
-def _refuse_too_long(workload: Workload, endpoint: Endpoint) -> None:
-    need = workload.context_tokens + workload.output_tokens
-    if endpoint.context_limit is not None and need > endpoint.context_limit:
-        raise UsageError(
-            f"context {workload.context_tokens} + output {workload.output_tokens} tokens is more than the "
-            f"engine's limit of {endpoint.context_limit}",
-            "lower context_tokens or output_tokens, or raise the engine's limit",
-        )
+def _refuse_too_long(workloads: Sequence[Workload], endpoint: Endpoint) -> None:
+    for workload in workloads:
+        need = workload.context_tokens + workload.output_tokens
+        from_file = workload.prompts_file or workload.trace_file
+        if endpoint.context_limit is not None and not from_file and need > endpoint.context_limit:
+            raise UsageError(
+                f"context {workload.context_tokens} + output {workload.output_tokens} tokens is more than "
+                f"the engine's limit of {endpoint.context_limit}",
+                "lower context_tokens or output_tokens, or raise the engine's limit",
+            )
+
+
+@contextmanager
+def _death_explains(running: server.Server) -> Iterator[None]:
+    """An engine that stopped answering because it died is told as dead, with its exit code and last lines."""
+    try:
+        yield
+    except EngineError:
+        # A death may take a moment to be reported.
+        if running.wait(DEATH_REPORT_S):
+            running.check()
+        raise
 
 
 def difference(before: EngineCounters, after: EngineCounters) -> EngineCounters:

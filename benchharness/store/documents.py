@@ -15,6 +15,8 @@ from benchharness.records import FORMAT_VERSION
 
 _T = TypeVar("_T")
 
+DAMAGED = "remove the folder that it stands in; a run goes on without it with --resume"
+
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """Version -> what turns a run document of that version into one of the next."""
 
@@ -61,14 +63,16 @@ def read(path: Path, kind: type[_T]) -> _T:
     except FileNotFoundError:
         raise UsageError(f"{path} is missing", "is this a run's folder?") from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
+        raise UsageError(f"{path} cannot be read: {error}", DAMAGED) from None
     if isinstance(document, dict) and "format_version" in document:
         document = migrated(document, path)
     try:
         record: _T = _adapter(kind).validate_python(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise UsageError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise UsageError(
+            f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}", DAMAGED
+        ) from None
     return record
 
 

@@ -113,6 +113,8 @@ class StoredRun:
 
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, files: list[str]) -> None:
+    import duckdb
+
     from benchharness.store.tables import SCHEMAS
 
     if files:
@@ -124,6 +126,16 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, files: list[str]) ->
         empty = SCHEMAS[name].append(pa.field("filename", pa.string())).empty_table()
         connection.register(f"empty_{name}", empty)
         rows = f"SELECT * FROM empty_{name}"  # noqa: S608
+    try:
+        _create_view(connection, name, rows)
+    except duckdb.Error as error:
+        first = str(error).splitlines()[0]
+        raise UsageError(
+            f"the table {name} is damaged: {first}", "remove that launch's folder, and --resume"
+        ) from None
+
+
+def _create_view(connection: duckdb.DuckDBPyConnection, name: str, rows: str) -> None:
     connection.execute(
         f"CREATE VIEW {name} AS SELECT t.launch, t.block, t.stack, t.position, t.context_tokens, r.* "  # noqa: S608
         f"EXCLUDE (filename) FROM ({rows}) r JOIN trials t ON r.filename = t.folder || '/{name}.parquet'"

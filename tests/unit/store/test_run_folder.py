@@ -251,3 +251,11 @@ def test_a_newer_format_is_refused_and_an_older_one_migrated(
 
 def test_every_metric_names_a_known_table() -> None:
     assert {metric.table for metric in METRICS.values()} <= set(tables.SCHEMAS)
+
+
+def test_a_table_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    path = filled(tmp_path)
+    table = path / "launches" / "000" / "trials" / "0-ctx128" / "cycles.parquet"
+    table.write_bytes(table.read_bytes()[:100])
+    with pytest.raises(UsageError, match=r"table cycles is damaged.*remove that launch"):
+        open_run(path).connect()
