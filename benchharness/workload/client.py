@@ -94,7 +94,9 @@ def drive(
     """
     speech = dialect(endpoint.dialect)
     first, measured = _jobs(endpoint, workload, speech, prompts, seed)
-    session = _Drive(speech, workload, wire or transport.make(endpoint.base_url), progress)
+    streams = workload.concurrency or len(measured)
+    wire = wire or transport.make(endpoint.base_url, transport.response_limit(streams))
+    session = _Drive(speech, workload, wire, progress)
     session.total = len(first) + len(measured)
     with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(session.run(first, measured))

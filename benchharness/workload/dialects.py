@@ -90,6 +90,11 @@ class Tally:
         self._uncounted = False
         self._text_ns: list[int] = []
 
+    @property
+    def counting(self) -> bool:
+        """The server has given its count in every chunk of text so far."""
+        return self._counted and not self._uncounted
+
     def chunk(self, total: int | None, has_text: bool, server_ms: float = math.nan) -> None:
         """One streamed chunk: the server's count of tokens so far (None without one)."""
         if has_text:

@@ -144,8 +144,9 @@ class _OpenAi:
         for choice in choices:
             finished = finished or choice.get("finish_reason") is not None
             text = self.has_text(choice)
-            # llama.cpp gives the total with the finish reason; without text that is no chunk of tokens.
-            if text or not finished:
+            # llama.cpp gives the total with the finish reason; without text that is no chunk of tokens,
+            # unless the server has counted in every chunk so far: then what grew came with this one.
+            if text or not finished or tally.counting:
                 tally.chunk(total, text)
         if finished or not choices:
             tally.total(total)

@@ -10,7 +10,15 @@ from typing import Any
 from benchharness.records import Failure
 from benchharness.workload import clock
 from benchharness.workload.http_stream import HEADER_LIMIT, may_end
-from benchharness.workload.transport import RESPONSE_LIMIT, Recording, Target, fail, head_of, reason
+from benchharness.workload.transport import (
+    KEPT_BYTES,
+    RESPONSE_LIMIT,
+    Recording,
+    Target,
+    fail,
+    head_of,
+    reason,
+)
 
 SO_TIMESTAMPNS = 35
 """From the kernel's asm-generic/socket.h; Python has no name for it."""
@@ -127,7 +135,7 @@ class _Receiver:
             self._broken(error)
             return
         self._store((ancillary, clock.now_ns(), data))
-        self._size += len(data)
+        self._size += len(data) + KEPT_BYTES
         if data[-4:] == b"\r\n\r\n" or self._eager or len(data) < 5 or self._size > self._limit:
             self._look(data)
 

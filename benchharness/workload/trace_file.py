@@ -46,7 +46,7 @@ def read_trace(path: Path, most: int) -> tuple[TraceRow, ...]:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
+            first = next((line for line in file if line.strip()), "")
             file.seek(0)
             rows: Iterator[tuple[int, Mapping[str, Any]]]
             rows = _json_lines(file, path) if first.lstrip().startswith("{") else _csv_lines(file)

@@ -21,6 +21,12 @@ from benchharness.workload.http_stream import HttpStream
 RESPONSE_LIMIT = 256 * 1024 * 1024
 """Bytes that one response may take before its request fails as too large."""
 
+OPEN_LIMIT = 2 * 1024 * 1024 * 1024
+"""Bytes that all open responses together may take."""
+
+KEPT_BYTES = 512
+"""What keeping one read takes beside its bytes: it counts towards the limits."""
+
 _TIMESPEC = struct.Struct("qq")
 
 Read = tuple[Sequence[tuple[int, int, bytes]], int, bytes]
@@ -145,6 +151,11 @@ def head_of(target: Target, path: str, size: int) -> bytes:
         "Connection: close",
     )
     return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+
+
+def response_limit(streams: int) -> int:
+    """Bytes that one of so many open responses may take."""
+    return max(1024 * 1024, min(RESPONSE_LIMIT, OPEN_LIMIT // max(1, streams)))
 
 
 def make(base_url: str, response_limit: int = RESPONSE_LIMIT) -> Transport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,23 @@ def test_a_wrong_command_line_gets_one_line_and_one_object(tmp_path: Path, case:
     assert document["exit_status"] == status
     assert document["error"] in line
     assert set(document) == {"error", "advice", "exit_status"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "words"),
+    [
+        ({"trace_file": "none.csv"}, ("none.csv", "check its path")),
+        ({"trace_file": "short.csv", "requests": 9}, ("has 1 requests, 9 are wanted",)),
+        ({"prompts_file": "none.jsonl"}, ("none.jsonl",)),
+        ({"concurrency": 9, "requests": 8}, ("8 `requests` can't keep 9 streams open",)),
+    ],
+)
+def test_files_and_loads_that_can_not_work_are_refused_before_anything_starts(
+    tmp_path: Path, workload: dict[str, object], words: tuple[str, ...]
+) -> None:
+    (tmp_path / "short.csv").write_text("at_s,input_tokens,output_tokens\n1,2,3\n")
+    lines = {"context_tokens": 16, "output_tokens": 4, **workload}
+    (tmp_path / "e.yaml").write_text(f"name: x\nengine: standin\nworkload: {json.dumps(lines)}\n")
+    for command in ("plan", "run"):
+        bench(command, "e.yaml", cwd=tmp_path).refused(2, *words)
+    assert not (tmp_path / "results").exists()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from sse_server import SseServer, sglang_stream
 
-from benchharness.records import Endpoint, RequestTrace, Workload
+from benchharness.records import Endpoint, Failure, RequestTrace, Workload
 from benchharness.workload import client, selftest, transport
 from benchharness.workload.achieved import achieved, findings
 from benchharness.workload.transport import Recording, Transport
@@ -83,3 +83,18 @@ def test_what_was_achieved_is_counted_over_the_measured_requests() -> None:
     assert (seen.events_per_s, seen.late_share) == (15.0, 0.1)
     assert achieved([warm]).requests == 0
     assert findings(WORK, [warm]) == ()
+
+
+def test_some_idle_milliseconds_between_short_requests_are_no_fault_of_the_client() -> None:
+    short = [trace(number, number * 0.010, number * 0.010 + 0.006) for number in range(10)]
+    assert achieved(short, 1).streams_mean < 0.7
+    assert findings(replace(WORK, concurrency=1), short) == ()
+    slow = [trace(number, number * 1.0, number * 1.0 + 0.6) for number in range(10)]
+    assert len(findings(replace(WORK, concurrency=1), slow)) == 1
+
+
+def test_requests_that_failed_say_nothing_of_the_client() -> None:
+    gaps = [trace(number, number * 1.0, number * 1.0 + 0.1) for number in range(10)]
+    assert findings(replace(WORK, concurrency=1), gaps) != ()
+    failed = [replace(one, failure=Failure.RESET) for one in gaps]
+    assert findings(replace(WORK, concurrency=1), failed) == ()

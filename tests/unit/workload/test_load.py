@@ -117,6 +117,13 @@ def test_broken_traces_are_refused_with_their_place(
         arrivals(traced(tmp_path / "trace", text, requests))
 
 
+def test_empty_lines_at_the_start_of_a_trace_are_passed_over(tmp_path: Path) -> None:
+    text = '\n\n{"at_s":1,"input_tokens":2,"output_tokens":3}\n'
+    found = arrivals(traced(tmp_path / "trace", text, 1))
+    assert found is not None
+    assert [(one.context_tokens, one.output_tokens) for one in found] == [(2, 3)]
+
+
 def test_a_trace_of_bytes_and_a_missing_one_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
     for name in ("b", "missing"):

@@ -12,7 +12,7 @@ from benchharness.records import Failure, RequestTrace
 from benchharness.workload import clock, traces
 from benchharness.workload.dialects import dialect
 from benchharness.workload.traces import Sent, trace_of
-from benchharness.workload.transport import Recording
+from benchharness.workload.transport import OPEN_LIMIT, RESPONSE_LIMIT, Recording, response_limit
 
 CORPUS = Path(__file__).with_name("corpus")
 FILES = {
@@ -193,6 +193,13 @@ def test_counts_in_the_last_text_chunk_only_are_no_counts_of_chunks() -> None:
     assert (seen.output_tokens, seen.chunk_tokens, seen.tokens_mismatch) == (6, (2, 2, 2), True)
 
 
+def test_tokens_of_a_last_chunk_without_text_came_with_it_where_every_chunk_counts() -> None:
+    events = [openai("a", 2), openai("b", 4), openai("c", 6), openai("", 8, "length"), openai(None, 8)]
+    seen = trace(stream(*events), "openai-completions", [10, 20, 30, 40, 50, 60, 70])
+    assert (seen.chunk_tokens, seen.tokens_mismatch) == ((2, 2, 2, 2), False)
+    assert len(set(seen.chunk_ns)) == 4
+
+
 def test_counts_that_fall_are_flagged() -> None:
     seen = trace(stream(sglang_event(4), sglang_event(2), sglang_event(6, last=True)), "sglang")
     assert (seen.output_tokens, seen.tokens_mismatch) == (6, True)
@@ -309,3 +316,9 @@ def test_late_reads_are_those_whose_stamps_suffer() -> None:
     assert late(3, 100_000, ((999_000_000, 1_000_090_000),)) == 1
     assert late(3, 100_000, ((100, 900_000_000),)) == 0
     assert late(1, 100_000, ((999_000_000, 1_000_090_000),)) == 0
+
+
+def test_open_responses_share_one_bound() -> None:
+    assert response_limit(1) == RESPONSE_LIMIT
+    for streams in (8, 64, 1000):
+        assert response_limit(streams) * streams <= OPEN_LIMIT
