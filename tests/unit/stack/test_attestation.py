@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from benchharness.records import EngineFacts, Environment, ProcessReport, Stack
 from benchharness.stack import attestation
@@ -21,6 +23,11 @@ def process(env: dict[str, str], program: str = sys.executable) -> Iterator[int]
     clean = {name: value for name, value in os.environ.items() if name not in DECLARED}
     started = subprocess.Popen([program, *arguments], env={**clean, **env}, stdin=subprocess.PIPE)
     try:
+        # Popen may return in the middle of exec, when the system doesn't show the new environment yet.
+        place = Path(f"/proc/{started.pid}")
+        deadline = time.monotonic() + 10
+        while not (place / "environ").read_bytes() and time.monotonic() < deadline:
+            time.sleep(0.01)
         yield started.pid
     finally:
         started.kill()

@@ -91,10 +91,42 @@ def test_some_idle_milliseconds_between_short_requests_are_no_fault_of_the_clien
     assert findings(replace(WORK, concurrency=1), short) == ()
     slow = [trace(number, number * 1.0, number * 1.0 + 0.6) for number in range(10)]
     assert len(findings(replace(WORK, concurrency=1), slow)) == 1
+    (finding,) = findings(replace(WORK, concurrency=1), slow)
+    assert finding.sentence.endswith(
+        "0.6 streams were open of 1 declared, each idle for 400 ms between requests"
+    )
+
+
+def test_some_idle_milliseconds_of_many_streams_are_no_fault_either_but_streams_never_opened_are() -> None:
+    workload = replace(WORK, concurrency=4)
+    short = [trace(number, number // 4 * 0.010, number // 4 * 0.010 + 0.006) for number in range(40)]
+    assert achieved(short, 4).gap_ms_mean == pytest.approx(4.0)
+    assert findings(workload, short) == ()
+    one_stream = [trace(number, number * 0.002, number * 0.002 + 0.002) for number in range(40)]
+    assert achieved(one_stream, 4).gap_ms_mean < 20, "each stream is idle for a short time only"
+    (finding,) = findings(workload, one_stream)
+    assert "1.0 streams were open of 4 declared" in finding.sentence
+
+
+def test_fewer_requests_than_streams_are_under_driving() -> None:
+    (finding,) = findings(replace(WORK, concurrency=8), [trace(number, 0, 1) for number in range(4)])
+    assert "4.0 streams were open of 8 declared" in finding.sentence
+    conversations = [trace(number, number % 3, number % 3 + 1) for number in range(6)]
+    (finding,) = findings(replace(WORK, concurrency=4, turns=3), conversations)
+    assert "2.0 streams were open of 4 declared" in finding.sentence
+
+
+def test_the_last_conversation_may_go_on_alone() -> None:
+    """Three conversations of three turns on two streams: one of them can't have company to its end."""
+    sent = [0, 1, 2, 0, 1, 2, 3, 4, 5]
+    alone = [trace(number, at, at + 1) for number, at in enumerate(sent)]
+    assert findings(replace(WORK, concurrency=2, turns=3), alone) == ()
 
 
 def test_requests_that_failed_say_nothing_of_the_client() -> None:
     gaps = [trace(number, number * 1.0, number * 1.0 + 0.1) for number in range(10)]
     assert findings(replace(WORK, concurrency=1), gaps) != ()
-    failed = [replace(one, failure=Failure.RESET) for one in gaps]
+    failed = [replace(gaps[0], failure=Failure.RESET), *gaps[1:]]
     assert findings(replace(WORK, concurrency=1), failed) == ()
+    late = [replace(one, due_ns=0) for one in failed]
+    assert findings(replace(WORK, concurrency=None, rate_rps=9.0), late) == ()

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -318,13 +319,97 @@ def test_memory_is_bounded(
     with SseServer(script) as server:
         wire = _Keeping(wire_of(server.url, response_limit=1_000_000))
         (seen,) = drive(server.url, wire=wire)
-    held = sum(len(read[2]) for read in wire.recordings[0].reads)
+    held = wire.recordings[0].held
     assert held <= 1_000_000 + 2 * 65536 * 4
     if "headers" in text and wire.name == AiohttpTransport.name:
         assert seen.failure in (Failure.TOO_LARGE, Failure.TRUNCATED), "aiohttp has a limit of its own"
         return
     assert seen.failure == Failure.TOO_LARGE
     assert text in seen.failure_text
+
+
+def test_open_responses_share_one_bound_of_memory(wire_of: Callable[..., Transport]) -> None:
+    """Eight streams of 200 KB stay open together: some break the bound of 1 MB, and the others are whole."""
+    streams, ready = 8, threading.Semaphore(0)
+    go = threading.Event()
+
+    def script(connection: Connection) -> None:
+        try:
+            connection.send(HEAD, *(chunk(b": " + b"x" * 5000 + b"\n\n") for _ in range(40)))
+            time.sleep(0.2)  # until the client has read it
+        finally:
+            ready.release()
+        go.wait(10)
+        connection.send(*(chunk(one) for one in sglang_stream(4)), END)
+
+    def let_go() -> None:
+        for _ in range(streams):
+            ready.acquire(timeout=10)
+        go.set()
+
+    with SseServer(script) as server:
+        wire = _Keeping(wire_of(server.url, open_limit=1_000_000))
+        waiter = threading.Thread(target=let_go)
+        waiter.start()
+        seen = drive(server.url, replace(ONE, requests=streams, concurrency=streams), wire=wire)
+        waiter.join()
+        (after,) = drive(server.url, wire=wire)
+    failed = [one for one in seen if one.failure is not None]
+    assert 1 <= len(failed) < streams
+    assert {one.failure for one in failed} == {Failure.TOO_LARGE}
+    assert "all open responses together are larger than 1000000 bytes" in failed[0].failure_text
+    whole = [one for one in wire.recordings[:streams] if one.failure is None]
+    assert sum(one.held for one in whole) <= 1_000_000
+    assert after.failure is None, "what has ended takes no room any more"
+
+
+def test_small_reads_count_for_what_keeping_them_takes(wire_of: Callable[..., Transport]) -> None:
+    """2000 reads of 20 bytes are 40 KB on the wire and 1 MB in memory."""
+    sends = 0
+
+    def script(connection: Connection) -> None:
+        nonlocal sends
+        connection.send(HEAD)
+        for _ in range(12_000):
+            connection.send(chunk(b": x\n\n"), gap_s=0.0001)
+            sends += 1
+        connection.send(END)
+
+    with SseServer(script) as server:
+        (seen,) = drive(
+            server.url, replace(ONE, timeout_s=30), wire=wire_of(server.url, open_limit=1_000_000)
+        )
+    assert seen.failure == Failure.TOO_LARGE
+    assert seen.reads <= 1_000_000 / 512 + 2
+    assert sends < 12_000
+
+
+def test_what_was_parsed_is_freed_while_the_drive_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector is off then: what only it could free would pile up."""
+    left: list[weakref.ref] = []
+
+    class Watched:
+        name = "watched"
+
+        async def exchange(self, path: str, body: bytes, timeout_s: float) -> transport.Recording:
+            recording = await wire.exchange(path, body, timeout_s)
+            left.append(weakref.ref(recording.http))
+            return recording
+
+    monkeypatch.setattr(client, "HELD_BYTES", 100_000)
+    body = [event({"text": "x" * 150_000, "meta_info": {"completion_tokens": 1}}), *sglang_stream(4)]
+    with SseServer(lambda connection: connection.stream(body)) as server:
+        wire = transport.make(server.url)
+        alive: list[int] = []
+        workload = replace(ONE, requests=8)
+        drive(
+            server.url,
+            workload,
+            wire=Watched(),
+            progress=lambda _, __: alive.append(sum(one() is not None for one in left)),
+        )
+    assert len(left) == 8
+    assert max(alive) <= 2, alive
 
 
 def test_a_stream_that_never_ends_is_cut_off_by_its_timeout(wire_of: Callable[..., Transport]) -> None:

@@ -122,6 +122,22 @@ def test_empty_lines_at_the_start_of_a_trace_are_passed_over(tmp_path: Path) -> 
     found = arrivals(traced(tmp_path / "trace", text, 1))
     assert found is not None
     assert [(one.context_tokens, one.output_tokens) for one in found] == [(2, 3)]
+    found = arrivals(traced(tmp_path / "trace.csv", f"\r\n  \n{AZURE}", 3))
+    assert found is not None
+    assert [one.context_tokens for one in found] == [4808, 3180, 110]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('\n\n{"at_s":1,"input_tokens":2,"output_tokens":3}\n{"at_s"\n', "line 4: not JSON"),
+        ("\n\nat_s,input_tokens,output_tokens\n1,2,3\n1,x,3\n", "line 5"),
+        ("\n \n", "has no requests"),
+    ],
+)
+def test_empty_lines_at_the_start_count_as_lines(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        arrivals(traced(tmp_path / "trace", text, 2))
 
 
 def test_a_trace_of_bytes_and_a_missing_one_are_refused(tmp_path: Path) -> None:

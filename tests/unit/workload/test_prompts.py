@@ -12,7 +12,7 @@ from benchharness.errors import UsageError
 from benchharness.records import Endpoint, Trial, Workload
 from benchharness.workload import client
 from benchharness.workload.dialects import dialect
-from benchharness.workload.prompts import Prompt, for_workload, prompt_ids
+from benchharness.workload.prompts import Prompt, check, for_workload, prompt_ids
 
 POOL = tuple(range(1000, 1600))
 ENDPOINT = Endpoint("http://127.0.0.1:1", "sglang", token_pool=POOL, bos_tokens=1, context_limit=4096)
@@ -148,6 +148,59 @@ def test_broken_prompt_files_are_refused(tmp_path: Path, text: str, said: str) -
         prompts_of(replace(WORK, prompts_file=str(path)))
     with pytest.raises(UsageError, match="can't read"):
         prompts_of(replace(WORK, prompts_file=str(tmp_path / "missing")))
+
+
+TRACE = "at_s,input_tokens,output_tokens\n1,20,3\n2,8,3\n"
+
+
+def test_a_workload_that_can_be_driven_passes_the_check(tmp_path: Path) -> None:
+    (tmp_path / "trace").write_text(TRACE)
+    (tmp_path / "prompts").write_text('{"prompt": "hello"}\n')
+    traced = replace(WORK, concurrency=None, trace_file=str(tmp_path / "trace"), requests=2)
+    texts = replace(WORK, prompts_file=str(tmp_path / "prompts"), shared_prefix_tokens=0)
+    for workload in (WORK, traced, texts, replace(WORK, concurrency=2, requests=4, turns=3)):
+        check(workload)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"prompts_file": "missing"}, "can't read the prompts file"),
+        ({"prompts_file": "empty"}, "has no prompts"),
+        ({"prompts_file": "broken"}, "line 1"),
+        ({"trace_file": "missing"}, "can't read the trace file"),
+        ({"trace_file": "trace", "requests": 3}, "has 2 requests, 3 are wanted"),
+        ({"trace_file": "columns"}, "no known columns among a, b"),
+        ({"trace_file": "trace", "shared_prefix_tokens": 10}, "of the 8 tokens of request 2"),
+        ({"trace_file": "trace", "concurrency": 2}, "names concurrency and trace_file"),
+        ({"prompts_file": "texts", "shared_prefix_tokens": 4}, "no shared_prefix_tokens"),
+        ({"prompts_file": "texts", "trace_file": "trace"}, "no trace_file"),
+        ({"shared_prefix_tokens": 64}, "leaves nothing of a context of 64"),
+        ({"turns": 0}, "at least one turn"),
+        ({"concurrency": 3}, "can't keep 3 streams open; ask for at least 3 requests"),
+        ({"concurrency": 2, "turns": 2}, "2 a conversation.*at least 3 requests"),
+        ({"concurrency": None, "rate_rps": 0.0}, "rate_rps"),
+    ],
+)
+def test_what_would_fail_later_is_refused_before_an_engine_starts(
+    tmp_path: Path, changes: dict, said: str
+) -> None:
+    files = {
+        "trace": TRACE,
+        "columns": "a,b\n1,2\n",
+        "empty": "\n",
+        "broken": "{\n",
+        "texts": '{"prompt": "a"}',
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    placed = {
+        key: str(tmp_path / value) if key.endswith("_file") else value for key, value in changes.items()
+    }
+    workload = replace(WORK, **({"context_tokens": 64, "requests": 2} | placed))
+    with pytest.raises(UsageError, match=said) as error:
+        check(workload)
+    assert error.value.advice
 
 
 def test_bodies_name_what_the_engines_expect() -> None:

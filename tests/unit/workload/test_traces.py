@@ -12,7 +12,7 @@ from benchharness.records import Failure, RequestTrace
 from benchharness.workload import clock, traces
 from benchharness.workload.dialects import dialect
 from benchharness.workload.traces import Sent, trace_of
-from benchharness.workload.transport import OPEN_LIMIT, RESPONSE_LIMIT, Recording, response_limit
+from benchharness.workload.transport import Recording
 
 CORPUS = Path(__file__).with_name("corpus")
 FILES = {
@@ -194,10 +194,27 @@ def test_counts_in_the_last_text_chunk_only_are_no_counts_of_chunks() -> None:
 
 
 def test_tokens_of_a_last_chunk_without_text_came_with_it_where_every_chunk_counts() -> None:
-    events = [openai("a", 2), openai("b", 4), openai("c", 6), openai("", 8, "length"), openai(None, 8)]
-    seen = trace(stream(*events), "openai-completions", [10, 20, 30, 40, 50, 60, 70])
-    assert (seen.chunk_tokens, seen.tokens_mismatch) == ((2, 2, 2, 2), False)
-    assert len(set(seen.chunk_ns)) == 4
+    texts = [openai(text, total) for text, total in (("a", 2), ("b", 4), ("c", 6), ("d", 8))]
+    events = [*texts, openai("", 10, "length"), openai(None, 10)]
+    seen = trace(stream(*events), "openai-completions", [0, 10, 20, 30, 40, 50, 60, 70])
+    assert (seen.chunk_tokens, seen.tokens_mismatch) == ((2, 2, 2, 2, 2), False)
+    assert seen.chunk_ns == (10, 20, 30, 40, 50), "the last ones came with the final chunk"
+    chat = [
+        event({"choices": [{"delta": {"content": text}}], "usage": {"completion_tokens": total}})
+        for text, total in (("a", 2), ("b", 4))
+    ]
+    final = {"choices": [{"delta": {}, "finish_reason": "length"}], "usage": {"completion_tokens": 6}}
+    seen = trace(stream(*chat, event(final)), "openai-chat")
+    assert (seen.chunk_tokens, seen.tokens_mismatch) == ((2, 2, 2), False)
+
+
+def test_a_total_that_comes_with_the_end_alone_is_no_chunk() -> None:
+    events = [openai("a"), openai("b"), openai("", 2, "length")]
+    seen = trace(stream(*events), "openai-completions", [0, 10, 20, 30, 40])
+    assert (seen.chunk_tokens, seen.chunk_ns, seen.tokens_mismatch) == ((1, 1), (10, 20), False)
+    events = [openai("a", 1), openai("b"), openai("", 4, "length")]
+    seen = trace(stream(*events), "openai-completions", [0, 10, 20, 30, 40])
+    assert (seen.chunk_tokens, seen.chunk_ns) == ((2, 2), (10, 20)), "the server missed a chunk before"
 
 
 def test_counts_that_fall_are_flagged() -> None:
@@ -316,9 +333,3 @@ def test_late_reads_are_those_whose_stamps_suffer() -> None:
     assert late(3, 100_000, ((999_000_000, 1_000_090_000),)) == 1
     assert late(3, 100_000, ((100, 900_000_000),)) == 0
     assert late(1, 100_000, ((999_000_000, 1_000_090_000),)) == 0
-
-
-def test_open_responses_share_one_bound() -> None:
-    assert response_limit(1) == RESPONSE_LIMIT
-    for streams in (8, 64, 1000):
-        assert response_limit(streams) * streams <= OPEN_LIMIT
