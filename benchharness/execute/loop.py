@@ -20,7 +20,7 @@ from benchharness.plan import Cost
 from benchharness.records import Launch, LaunchStatus, Plan, PlannedLaunch
 from benchharness.stack import engines
 from benchharness.store import RunFolder
-from benchharness.workload import load, prompt_file
+from benchharness.workload import prompts
 
 MOST_FAILED_STARTS = 2
 """Failed starts of one stack after which its other launches are not tried: a start can take minutes."""
@@ -31,9 +31,7 @@ def check(plan: Plan) -> None:
     for stack in plan.stacks:
         engines.named(stack.engine).check(stack, plan.workloads)
     for workload in plan.workloads:
-        load.arrivals(workload, plan.seed)
-        if workload.prompts_file is not None:
-            prompt_file.read_prompts(Path(workload.prompts_file))
+        prompts.check(workload, plan.seed)
 
 
 def guessed_costs(plan: Plan) -> dict[str, Cost]:

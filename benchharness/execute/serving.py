@@ -153,7 +153,7 @@ class Serving:
             requests=traces,
             cycles=timed,
             counters=difference(before, after),
-            achieved=asdict(achieved.achieved(traces, workload.concurrency)),
+            achieved=asdict(achieved.achieved(traces, workload.concurrency, workload.turns)),
             gpus=watch.states(),
             started_ns=began,
             finished_ns=over,

@@ -17,7 +17,17 @@ from aiohttp.client_proto import ResponseHandler
 from benchharness.records import Failure
 from benchharness.workload import clock
 from benchharness.workload.http_stream import HEADER_LIMIT
-from benchharness.workload.transport import RESPONSE_LIMIT, Recording, Target, fail, reason
+from benchharness.workload.transport import (
+    OPEN_LIMIT,
+    READ_OVERHEAD,
+    RESPONSE_LIMIT,
+    Memory,
+    Recording,
+    Target,
+    fail,
+    fail_too_large,
+    reason,
+)
 
 _HEADERS = {
     "User-Agent": "benchharness",
@@ -33,11 +43,14 @@ class AiohttpTransport:
 
     name = "aiohttp-user-clock"
 
-    def __init__(self, target: Target, response_limit: int = RESPONSE_LIMIT) -> None:
+    def __init__(
+        self, target: Target, response_limit: int = RESPONSE_LIMIT, open_limit: int = OPEN_LIMIT
+    ) -> None:
         scheme = "https" if target.tls else "http"
         self._target = target
         self._url = f"{scheme}://{target.authority}{target.prefix}"
         self._limit = response_limit
+        self._memory = Memory(open_limit)
 
     async def exchange(self, path: str, body: bytes, timeout_s: float) -> Recording:
         """POST `body` and record the answer."""
@@ -52,6 +65,8 @@ class AiohttpTransport:
             fail(recording, Failure.CONNECT, f"no connection to {self._target.authority}: {reason(error)}")
         except (aiohttp.ClientError, OSError, ValueError) as error:
             _broken(recording, error)
+        finally:
+            self._memory.held -= recording.held
         recording.ended_ns = clock.now_ns()
         recording.feed_http()
         if recording.http.complete and recording.failure == Failure.RESET:
@@ -66,7 +81,7 @@ class AiohttpTransport:
         trace.on_connection_create_end.append(connected)
         async with (
             aiohttp.ClientSession(
-                connector=_StampingConnector(recording, self._limit),
+                connector=_StampingConnector(recording, self._limit, self._memory),
                 trace_configs=[trace],
                 timeout=aiohttp.ClientTimeout(total=None),
                 auto_decompress=False,
@@ -102,28 +117,34 @@ READ_BUFFER = 4 * 1024 * 1024
 class _StampingConnector(aiohttp.TCPConnector):
     """A connector for one request, whose connection stamps and keeps what it receives."""
 
-    def __init__(self, recording: Recording, limit: int) -> None:
+    def __init__(self, recording: Recording, limit: int, memory: Memory) -> None:
         super().__init__(force_close=True)
-        self._factory: Any = partial(_StampingHandler, recording, limit, loop=self._loop)
+        self._factory: Any = partial(_StampingHandler, recording, limit, memory, loop=self._loop)
 
 
 class _StampingHandler(ResponseHandler):
-    def __init__(self, recording: Recording, limit: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, recording: Recording, limit: int, memory: Memory, loop: asyncio.AbstractEventLoop
+    ) -> None:
         super().__init__(loop=loop)
         self._recording = recording
-        self._left = limit
         self._limit = limit
+        self._memory = memory
 
     def data_received(self, data: bytes) -> None:
         now = clock.now_ns()
-        self._left -= len(data)
-        if self._left < 0:
-            fail(self._recording, Failure.TOO_LARGE, f"the response is larger than {self._limit} bytes")
+        recording, memory = self._recording, self._memory
+        if recording.failure is not None:
+            return  # what still comes after a bound was broken is dropped
+        recording.held += len(data) + READ_OVERHEAD
+        memory.held += len(data) + READ_OVERHEAD
+        if recording.held > self._limit or memory.held > memory.limit:
+            fail_too_large(recording, self._limit, memory)
             self.force_close()
             if self.transport is not None:
                 self.transport.abort()
             return
-        self._recording.reads.append(((), now, bytes(data)))
+        recording.reads.append(((), now, bytes(data)))
         super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -94,9 +94,7 @@ def drive(
     """
     speech = dialect(endpoint.dialect)
     first, measured = _jobs(endpoint, workload, speech, prompts, seed)
-    streams = workload.concurrency or len(measured)
-    wire = wire or transport.make(endpoint.base_url, transport.response_limit(streams))
-    session = _Drive(speech, workload, wire, progress)
+    session = _Drive(speech, workload, wire or transport.make(endpoint.base_url), progress)
     session.total = len(first) + len(measured)
     with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(session.run(first, measured))
@@ -188,7 +186,7 @@ class _Drive:
         recording = await self._wire.exchange(self._speech.path, job.body, self._workload.timeout_s)
         sent = replace(job.sent, due_ns=due_ns)
         self._held.append((recording, sent))
-        self._held_bytes += sum(len(read[2]) for read in recording.reads)
+        self._held_bytes += recording.held
         if self._held_bytes > HELD_BYTES:
             self._parse()
         self._ended[sent.index].set()
@@ -198,9 +196,10 @@ class _Drive:
 
     def _parse(self) -> None:
         gaps: tuple[Gap, ...] = tuple(self._pulse.gaps)
-        for recording, sent in self._held:
+        while self._held:
+            recording, sent = self._held.pop()
             self._traces.append(trace_of(recording, self._speech, sent, gaps))
-        self._held.clear()
+            recording.http.close()
         self._held_bytes = 0
 
 

@@ -38,11 +38,11 @@ class HttpStream:
         self._header_bytes = 0
         self._pieces: list[bytes] = []
         self.on_body = self._pieces.append
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
 
     def feed(self, index: int, data: bytes) -> None:
         """Parse `data`, which read number `index` brought; never raises."""
-        if self.error or self.too_large:
+        if self.error or self.too_large or self._parser is None:
             return
         if self.complete:
             self.surplus += len(data)
@@ -63,6 +63,14 @@ class HttpStream:
             body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
             self.bodies.append((index, body))
             self._pieces.clear()
+
+    def close(self) -> None:
+        """Let go of the parser; what it found stays.
+
+        Parser and stream refer to each other, and while anything streams the collector is off: without
+        this, no response that was parsed would be freed before the drive is over.
+        """
+        self._parser = None
 
     def end_of_file(self) -> None:
         """The server closed: this ends a body that has no framing of its own."""
@@ -90,6 +98,8 @@ class HttpStream:
 
     def on_headers_complete(self) -> None:
         """Status line and headers are complete; an interim answer (1xx) is passed over."""
+        if self._parser is None:
+            return
         status = self._parser.get_status_code()
         if 100 <= status < 200 and status != 101:
             self.headers.clear()

@@ -11,11 +11,14 @@ from benchharness.records import Failure
 from benchharness.workload import clock
 from benchharness.workload.http_stream import HEADER_LIMIT, may_end
 from benchharness.workload.transport import (
-    KEPT_BYTES,
+    OPEN_LIMIT,
+    READ_OVERHEAD,
     RESPONSE_LIMIT,
+    Memory,
     Recording,
     Target,
     fail,
+    fail_too_large,
     head_of,
     reason,
 )
@@ -32,9 +35,12 @@ class KernelTransport:
 
     name = "kernel-stamps"
 
-    def __init__(self, target: Target, response_limit: int = RESPONSE_LIMIT) -> None:
+    def __init__(
+        self, target: Target, response_limit: int = RESPONSE_LIMIT, open_limit: int = OPEN_LIMIT
+    ) -> None:
         self._target = target
         self._limit = response_limit
+        self._memory = Memory(open_limit)
         self._addresses: list[tuple[int, Any]] = []
 
     async def exchange(self, path: str, body: bytes, timeout_s: float) -> Recording:
@@ -46,6 +52,8 @@ class KernelTransport:
                 await self._exchange(recording, head_of(self._target, path, len(body)) + body)
         except TimeoutError:
             fail(recording, Failure.TIMEOUT, f"no complete answer within {timeout_s:g} s")
+        finally:
+            self._memory.held -= recording.held
         recording.ended_ns = clock.now_ns()
         recording.offset_end = clock.sample_offset()
         return recording
@@ -61,7 +69,7 @@ class KernelTransport:
             # A server may refuse a request before it has read it all; its answer is still to be had.
             with contextlib.suppress(ConnectionError):
                 await asyncio.get_running_loop().sock_sendall(sock, request)
-            await _Receiver(sock, recording, self._limit).run()
+            await _Receiver(sock, recording, self._limit, self._memory).run()
 
     async def _connect(self) -> socket.socket:
         """A connection to the first of the host's addresses that takes one (localhost has two)."""
@@ -105,17 +113,27 @@ async def _connected(family: int, address: Any) -> socket.socket:
 class _Receiver:
     """Stores the reads of one response until it ends. `readable` is the hot path: nothing is parsed there."""
 
-    __slots__ = ("_eager", "_ended", "_limit", "_loop", "_receive", "_recording", "_size", "_sock", "_store")
+    __slots__ = (
+        "_eager",
+        "_ended",
+        "_limit",
+        "_loop",
+        "_memory",
+        "_receive",
+        "_recording",
+        "_sock",
+        "_store",
+    )
 
-    def __init__(self, sock: socket.socket, recording: Recording, limit: int) -> None:
+    def __init__(self, sock: socket.socket, recording: Recording, limit: int, memory: Memory) -> None:
         self._sock = sock
         self._recording = recording
         self._limit = limit
+        self._memory = memory
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._receive = sock.recvmsg
         self._store = recording.reads.append
-        self._size = 0
         self._eager = True  # parse each read at once: for the headers, and for a body of declared length
 
     async def run(self) -> None:
@@ -135,9 +153,15 @@ class _Receiver:
             self._broken(error)
             return
         self._store((ancillary, clock.now_ns(), data))
-        self._size += len(data) + KEPT_BYTES
-        if data[-4:] == b"\r\n\r\n" or self._eager or len(data) < 5 or self._size > self._limit:
+        size = len(data)
+        self._recording.held += size + READ_OVERHEAD
+        self._memory.held += size + READ_OVERHEAD
+        if data[-4:] == b"\r\n\r\n" or self._eager or size < 5 or self._full():
             self._look(data)
+
+    def _full(self) -> bool:
+        """One of both bounds of memory is broken."""
+        return self._recording.held > self._limit or self._memory.held > self._memory.limit
 
     def _look(self, data: bytes) -> None:
         """Find out whether the response is over."""
@@ -147,8 +171,8 @@ class _Receiver:
             recording.feed_http()
             http.end_of_file()
             self._finish()
-        elif self._size > self._limit:
-            fail(recording, Failure.TOO_LARGE, f"the response is larger than {self._limit} bytes")
+        elif self._full():
+            fail_too_large(recording, self._limit, self._memory)
             self._finish()
         elif self._eager or may_end(_tail(recording)):
             recording.feed_http()

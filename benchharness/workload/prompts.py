@@ -98,16 +98,64 @@ def for_workload(endpoint: Endpoint, workload: Workload, *, seed: int, salt: str
     Raises:
         UsageError: the declaration is contradictory or its files can't be used.
     """
-    if workload.turns < 1 or workload.shared_prefix_tokens < 0:
-        raise UsageError(
-            f"turns is {workload.turns} and shared_prefix_tokens {workload.shared_prefix_tokens}",
-            "use at least one turn and no negative lengths",
-        )
+    _refuse_contradictions(workload)
     if workload.prompts_file is not None:
         return _FromFile(workload, read_prompts(Path(workload.prompts_file)), f"{seed}/{salt}", seed)
     due = arrivals(workload, seed)
     lengths = [(one.context_tokens, one.output_tokens) for one in due or ()]
     return _Drawn(endpoint, workload, lengths, seed, salt)
+
+
+def check(workload: Workload, seed: int = 0) -> None:
+    """Refuse, before any engine is started, what `for_workload` or `client.drive` would refuse later.
+
+    Reads the workload's files; opens no socket. What only the engine can tell is left: its limit of
+    context, the tokens that it adds.
+
+    Args:
+        workload: the declaration.
+        seed: of Poisson arrivals.
+
+    Raises:
+        UsageError: the declaration is contradictory; or a file is missing, has too few requests, no
+            columns that are known, or a row that can't be read or sent.
+    """
+    _refuse_contradictions(workload)
+    conversations = -(-workload.requests // workload.turns)
+    if workload.concurrency is not None and conversations < workload.concurrency:
+        raise UsageError(
+            f"{workload.requests} requests, {workload.turns} a conversation, "
+            f"can't keep {workload.concurrency} streams open",
+            f"ask for at least {(workload.concurrency - 1) * workload.turns + 1} requests",
+        )
+    if workload.prompts_file is not None:
+        read_prompts(Path(workload.prompts_file))
+    shared = workload.shared_prefix_tokens
+    for number, one in enumerate(arrivals(workload, seed) or (), 1):
+        if one.context_tokens is not None and shared >= one.context_tokens:
+            raise UsageError(
+                f"shared_prefix_tokens ({shared}) leaves nothing of the {one.context_tokens} tokens of "
+                f"request {number} of {workload.trace_file}",
+                "use a shorter shared prefix",
+            )
+
+
+def _refuse_contradictions(workload: Workload) -> None:
+    shared, context = workload.shared_prefix_tokens, workload.context_tokens
+    if workload.turns < 1 or shared < 0:
+        raise UsageError(
+            f"turns is {workload.turns} and shared_prefix_tokens {shared}",
+            "use at least one turn and no negative lengths",
+        )
+    if workload.prompts_file is not None:
+        for name, given in (("trace_file", workload.trace_file), ("shared_prefix_tokens", shared)):
+            if given:
+                raise UsageError(f"prompts_file brings its own prompts: no {name}", "keep one of them")
+    elif shared and shared >= context:
+        raise UsageError(
+            f"shared_prefix_tokens ({shared}) leaves nothing of a context of {context} tokens",
+            f"use at most {context - 1}",
+        )
 
 
 def _sendable(endpoint: Endpoint, context_tokens: int) -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,13 @@ def read_trace(path: Path, most: int) -> tuple[TraceRow, ...]:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            first = next((line for line in file if line.strip()), "")
-            file.seek(0)
+            blank, first = _first_line(file)
+            lines = chain((first,), file)
             rows: Iterator[tuple[int, Mapping[str, Any]]]
-            rows = _json_lines(file, path) if first.lstrip().startswith("{") else _csv_lines(file)
+            if first.lstrip().startswith("{"):
+                rows = _json_lines(lines, path, blank + 1)
+            else:
+                rows = _csv_lines(lines, blank)
             read = [_row(path, line, fields) for line, fields in islice(rows, most)]
     except OSError as error:
         raise UsageError(f"can't read the trace file {path}: {error.strerror}", "check its path") from error
@@ -60,8 +63,18 @@ def read_trace(path: Path, most: int) -> tuple[TraceRow, ...]:
     return tuple(sorted(read, key=lambda row: row.at_s))
 
 
-def _json_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for number, line in enumerate(file, 1):
+def _first_line(lines: Iterable[str]) -> tuple[int, str]:
+    """(number of blank lines before it, the first line that isn't blank); "" where there is none."""
+    blank = 0
+    for line in lines:
+        if line.strip():
+            return blank, line
+        blank += 1
+    return blank, ""
+
+
+def _json_lines(lines: Iterable[str], path: Path, start: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, line in enumerate(lines, start):
         if not line.strip():
             continue
         try:
@@ -75,10 +88,10 @@ def _json_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]
         yield number, fields
 
 
-def _csv_lines(file: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    reader = csv.DictReader(file)
+def _csv_lines(lines: Iterable[str], blank: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    reader = csv.DictReader(lines)
     for fields in reader:
-        yield reader.line_num, fields
+        yield blank + reader.line_num, fields
 
 
 def _row(path: Path, line: int, fields: Mapping[str, Any]) -> TraceRow:
@@ -89,7 +102,7 @@ def _row(path: Path, line: int, fields: Mapping[str, Any]) -> TraceRow:
     at, given, asked, unit_s = known[0]
     try:
         row = TraceRow(_seconds(fields[at], unit_s), int(fields[given]), int(fields[asked]))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{path}, line {line}: {error}", "correct or remove the line") from error
     if not math.isfinite(row.at_s) or row.input_tokens < 1 or row.output_tokens < 1:
         raise UsageError(
