@@ -10,6 +10,7 @@ the socket takes them, and carry no time.
 from __future__ import annotations
 
 import json
+import os
 import selectors
 import socket
 import sys
@@ -183,6 +184,9 @@ class NullServer:
 
 if __name__ == "__main__":
     server = NullServer(sys.stdin.buffer)
-    sys.stdout.write(f"{server.port}\n")
-    sys.stdout.flush()
+    try:
+        os.write(sys.stdout.fileno(), f"{server.port}\n".encode())
+    except BrokenPipeError:
+        # Whoever started it is gone already.
+        sys.exit(0)
     server.serve()

