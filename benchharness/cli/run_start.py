@@ -22,6 +22,8 @@ from benchharness.store import RunFolder, create, open_run, runs
 from benchharness.workload import selftest
 
 SELFTEST_S = 1.0
+OPEN_LOOP_STREAMS = 8
+"""Streams of the self-test where a rate drives: how many will be open isn't known beforehand."""
 
 
 def folder(results: Path, plan: Plan, source: Mapping[str, Any], *, resume: bool) -> RunFolder:
@@ -55,7 +57,7 @@ def folder(results: Path, plan: Plan, source: Mapping[str, Any], *, resume: bool
 
 def _selftest(plan: Plan) -> dict[str, Any]:
     """A short self-test of the client at the plan's concurrency, kept with the run."""
-    streams = max((workload.concurrency or 1 for workload in plan.workloads), default=1)
+    streams = max((workload.concurrency or OPEN_LOOP_STREAMS for workload in plan.workloads), default=1)
     consoles.progress().print(f"measuring the client's own error at {streams} streams", markup=False)
     began = time.monotonic()
     measured = asdict(selftest.measure(concurrency=streams, duration_s=SELFTEST_S))
