@@ -1,0 +1,1 @@
+"""What engines and benchmark tools print: one parser a dialect, and which of their figures may be used."""
