@@ -7,7 +7,8 @@ columns are described in `store/tables.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from benchharness.errors import UsageError, nearest
@@ -33,6 +34,7 @@ class Metric:
         table: `requests`, `tokens` or `cycles`.
         sql: DuckDB aggregate over the rows of one trial; NULL where nothing can be said.
         decimals: digits after the point when printed.
+        fewest: observations below which a launch has no such percentile (its SQL is NULL then); 0 for others.
     """
 
     name: str
@@ -42,6 +44,22 @@ class Metric:
     table: str
     sql: str
     decimals: int = 2
+    fewest: int = 0
+
+
+def fewest_for(share: float) -> int:
+    """Observations from which on a sample holds a percentile: 95 % sure that some lie on both sides of it."""
+    return math.ceil(math.log(0.05) / math.log(max(share, 1 - share)))
+
+
+def _percentile(of: str, share: float, table: str, value: str, words: str, decimals: int = 3) -> Metric:
+    """A percentile over the rows of one launch, NULL where they are too few for it."""
+    fewest = fewest_for(share)
+    place = f"p{share * 100:g}"
+    name = f"{of.removesuffix('_ms')}_{place}_ms"
+    sql = f"CASE WHEN count({value}) >= {fewest} THEN quantile_cont({value}, {share}) END"
+    formula = f"{words}: {place} within a launch, which takes {fewest} of them; mean over launches"
+    return Metric(name, "ms", Direction.LOWER, formula, table, sql, decimals, fewest)
 
 
 _ROWS = (
@@ -110,9 +128,9 @@ _ROWS = (
         "accept_length",
         "tok/cycle",
         Direction.HIGHER,
-        "tokens produced a decode cycle, bonus token included; 1 without speculation",
+        "tokens that a decode cycle produced for one request, bonus token included; 1 without speculation",
         "cycles",
-        "sum(tokens) / count(*)",
+        "sum(tokens) / sum(coalesce(batch_size, 1))",
         3,
     ),
     Metric(
@@ -171,7 +189,34 @@ _ROWS = (
     ),
 )
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in _ROWS}
+
+def _itl_percentile(share: float) -> Metric:
+    """Over tokens: a chunk of n tokens is n gaps of an n-th of its own."""
+    fewest = fewest_for(share)
+    gap = "gap_ns / tokens / 1e6"
+    each = f"flatten(list(list_resize([{gap}], tokens, {gap})) FILTER (gap_ns IS NOT NULL AND tokens > 0))"
+    sql = (
+        f"CASE WHEN sum(tokens) FILTER (gap_ns IS NOT NULL) >= {fewest} "
+        f"THEN list_aggregate({each}, 'quantile_cont', {share}) END"
+    )
+    plain = _percentile("itl_ms", share, "tokens", "gap_ns", "gap between tokens, over tokens")
+    return replace(plain, sql=sql)
+
+
+_PERCENTILES = tuple(
+    _percentile(of, share, table, value, words)
+    for of, table, value, words in (
+        ("ttft_ms", "requests", "(first_chunk_ns - sent_ns) / 1e6", "first chunk - send of requests"),
+        ("e2e_ms", "requests", "(finished_ns - sent_ns) / 1e6", "last byte - send of requests"),
+        ("cycle_ms", "cycles", "total_ms", "duration of decode cycles"),
+        ("draft_ms", "cycles", "draft_ms", "draft phase of cycles"),
+        ("verify_ms", "cycles", "verify_ms", "verify phase of cycles"),
+        ("draft_extend_ms", "cycles", "draft_extend_ms", "draft-extend phase of cycles"),
+    )
+    for share in (0.5, 0.99)
+) + tuple(_itl_percentile(share) for share in (0.5, 0.99))
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (*_ROWS, *_PERCENTILES)}
 
 
 def named(name: str) -> Metric:
@@ -184,5 +229,5 @@ def named(name: str) -> Metric:
 def markdown() -> str:
     """The table as Markdown, for docs/glossary.md."""
     lines = ["| metric | unit | direction | formula |", "|---|---|---|---|"]
-    lines += [f"| `{m.name}` | {m.unit} | {m.direction} | {m.formula} |" for m in _ROWS]
+    lines += [f"| `{m.name}` | {m.unit} | {m.direction} | {m.formula} |" for m in METRICS.values()]
     return "\n".join(lines) + "\n"

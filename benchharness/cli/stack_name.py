@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchharness.errors import UsageError, nearest
+from benchharness.metrics import Metric
 from benchharness.plan import differences
 from benchharness.records import Attestation, LaunchStatus, Run
 from benchharness.store import StoredRun, find, open_run
@@ -41,12 +43,18 @@ class Side:
         """For people: run id and stack."""
         return f"{self.stored.run.id}:{self.stack}"
 
-    def means(self) -> pd.DataFrame:
-        """The launch values of this stack (see `stats.launch_means`)."""
-        from benchharness.stats.launch_means import all_metrics, launch_means
+    def means(self, metrics: Sequence[Metric] = ()) -> pd.DataFrame:
+        """The launch values of this stack (see `stats.launch_means`): all means, and percentiles as asked."""
+        from benchharness.stats.launch_means import launch_means, plain_metrics
 
-        means = launch_means(self.stored.connect(), all_metrics())
-        return means[means["stack"] == self.stack]
+        wanted = dict.fromkeys((*plain_metrics(), *metrics))
+        return launch_means(self.stored.connect(self.stack), tuple(wanted))
+
+    def requests(self, metric: Metric) -> pd.DataFrame:
+        """The values of this stack's requests (see `stats.launch_means.request_values`)."""
+        from benchharness.stats.launch_means import request_values
+
+        return request_values(self.stored.connect(self.stack), metric)
 
     @property
     def attestation(self) -> Attestation:

@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchharness.metrics import METRICS
-from benchharness.report.console import number, percent, sentence, table
+from benchharness.report.console import number, percent, sentence, signed, table
 from benchharness.stats.compare import Cell, Verdict
+from benchharness.stats.twolevel import Components
 
 MOST_ROWS = 12
 
@@ -72,7 +73,8 @@ def show_cells(console: Console, title: str, cells: Sequence[Cell]) -> None:
     """Print the table of cells and what its intervals are."""
     console.print(figures(title, cells))
     paired = "launches paired by block" if all(cell.paired for cell in cells) else "launches not paired"
-    console.print(f"95 % intervals, all cells together; {paired}.")
+    modes = "; (modes): bimodal, change within a mode" if any(cell.bimodal for cell in cells) else ""
+    console.print(f"95 % intervals, all cells together; {paired}{modes}.")
     for (verdict, reason), count in Counter((cell.verdict, cell.reason) for cell in cells).items():
         if reason:
             console.print(f"{verdict} ({count} of {len(cells)}): {escape(reason)}")
@@ -83,8 +85,8 @@ def figures(title: str, cells: Sequence[Cell]) -> Table:
     figures = table(title)
     for heading in ("context", "stack", "metric"):
         figures.add_column(heading, justify="right" if heading == "context" else "left")
-    for heading in ("baseline", "candidate", "change", "interval"):
-        figures.add_column(heading, justify="right")
+    for heading in ("baseline", "candidate", "unit", "change", "interval", "in the unit"):
+        figures.add_column(heading, justify="left" if heading == "unit" else "right")
     figures.add_column("verdict")
     for cell in cells:
         decimals = METRICS[cell.metric].decimals
@@ -95,11 +97,37 @@ def figures(title: str, cells: Sequence[Cell]) -> Table:
             cell.metric,
             number(cell.baseline, decimals),
             number(cell.candidate, decimals),
+            cell.unit,
             percent(cell.change),
             f"{percent(cell.low)} .. {percent(cell.high)}",
-            f"[{style}]{cell.verdict}[/{style}]",
+            signed(cell.change_abs, decimals),
+            f"[{style}]{cell.verdict}[/{style}]" + (" (modes)" if cell.bimodal else ""),
         )
     return figures
+
+
+def show_spread(console: Console, spread: Mapping[tuple[str, int], Components]) -> None:
+    """Print, for each metric and context, where its spread lies: what more launches or requests would do."""
+    for (metric, context), parts in spread.items():
+        console.print(f"{metric} at context {context}: {parts.sentence()}.")
+
+
+def spread_document(spread: Mapping[tuple[str, int], Components]) -> list[dict[str, Any]]:
+    """The same for programs; variances are of logs."""
+    return [
+        {
+            "metric": metric,
+            "context_tokens": context,
+            "between": parts.between,
+            "within": parts.within,
+            "share_between": parts.share,
+            "autocorrelation": parts.correlation,
+            "requests": parts.requests,
+            "effective_requests": parts.effective,
+            "launches": parts.launches,
+        }
+        for (metric, context), parts in spread.items()
+    ]
 
 
 def exit_status(cells: Sequence[Cell]) -> int:
@@ -133,6 +161,11 @@ def document(baseline: str, candidate: str, apart: Apart, cells: Sequence[Cell])
                 "launches": cell.launches,
                 "paired": cell.paired,
                 "reason": cell.reason,
+                "change_abs": cell.change_abs,
+                "low_abs": cell.low_abs,
+                "high_abs": cell.high_abs,
+                "further_launches": cell.further_launches,
+                "bimodal": cell.bimodal,
             }
             for cell in cells
         ],

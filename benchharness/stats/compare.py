@@ -1,9 +1,9 @@
 """Baseline against candidate, cell by cell: how much, how sure, and what to call it.
 
-Changes are worked out on the log scale and told as fractions of the baseline. Launches of one
-block are paired, since they ran next to each other on equal prompts; without common blocks the two
-sides are compared as independent groups of launches. The confidence is shared out over all cells
-of a comparison (Bonferroni), so that twenty cells don't bring twenty chances of a false alarm.
+Changes are worked out on the log scale and told as fractions of the baseline. Launches of one block are
+paired from four blocks on, since they ran next to each other on equal prompts (`estimate.py`). All cells of
+a comparison share one level (`family.py`). Launches in two clusters are not judged by their mean: the
+stack is bimodal (`modes.py`). An undecided cell says how many launches would decide it (`further.py`).
 """
 
 from __future__ import annotations
@@ -11,31 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import pandas as pd
 
-from benchharness.metrics import Direction, Metric
-from benchharness.stats import interval
+from benchharness.metrics import Metric
+from benchharness.stats import estimate, family, modes
 from benchharness.stats.client_error import ClientError
+from benchharness.stats.estimate import Estimate
+from benchharness.stats.judging import Measured, Rules, Verdict, fraction, judge
+
+__all__ = ["Cell", "Verdict", "compare"]
 
 NO_CLIENT_ERROR = ClientError()
 CONFIDENCE = 0.95
-EQUIVALENCE_LEVEL = 0.05
-"""Level of each of the two one-sided tests. It is not shared out over cells: all of them must pass for a
-comparison to pass, which needs no correction (an intersection-union test)."""
 MARGIN = 0.01
-
-
-class Verdict(StrEnum):
-    """What a comparison answers; `invalid` where nothing may be judged."""
-
-    REGRESSED = "regressed"
-    IMPROVED = "improved"
-    EQUIVALENT = "equivalent"
-    UNDECIDED = "undecided"
-    INVALID = "invalid"
 
 
 @dataclass(frozen=True)
@@ -48,11 +38,15 @@ class Cell:
         metric, unit: what is compared.
         baseline, candidate: means over launches, in the unit.
         change, low, high: fractions of the baseline (0.03 is +3 %) with the confidence interval;
-            NaN or infinite where nothing can be said.
+            NaN or infinite where nothing can be said. Of a bimodal cell: within a mode.
         launches: launches (or pairs of launches) on the smaller side.
         paired: launches were compared within blocks.
         verdict: see `Verdict`.
         reason: one line where the verdict needs one.
+        change_abs, low_abs, high_abs: the same change in the metric's unit.
+        further_launches: launches a side that would decide an undecided cell; None where none are
+            needed, or no number would do.
+        bimodal: a side draws a slow mode when it starts.
     """
 
     stack: str
@@ -68,6 +62,11 @@ class Cell:
     paired: bool
     verdict: Verdict
     reason: str = ""
+    change_abs: float = math.nan
+    low_abs: float = math.nan
+    high_abs: float = math.nan
+    further_launches: int | None = None
+    bimodal: bool = False
 
 
 def compare(
@@ -85,7 +84,8 @@ def compare(
 
     Args:
         baseline, candidate: rows of `launch_means`, one stack each.
-        metrics: what to compare; one that neither side knows is left out.
+        metrics: what to compare; one that neither side knows is left out, unless it is a percentile, whose
+            sample may be too small.
         stack: name of the candidate.
         same_run: both come from one run, so equal block numbers mean equal blocks.
         margin: largest change (fraction) that still counts as none.
@@ -96,106 +96,94 @@ def compare(
         One cell for each context length and metric that at least one side measured.
     """
     contexts = sorted(set(baseline["context_tokens"]) | set(candidate["context_tokens"]))
-    known = [m for m in metrics if baseline[m.name].notna().any() or candidate[m.name].notna().any()]
-    share = max(1, len(contexts) * len(known))
-    each = 1 - (1 - confidence) / share
-    cells = []
+    known = [
+        m for m in metrics if m.fewest or baseline[m.name].notna().any() or candidate[m.name].notna().any()
+    ]
+    measured = []
     for context in contexts:
         first = baseline[baseline["context_tokens"] == context]
         second = candidate[candidate["context_tokens"] == context]
-        for metric in known:
-            floor = _floor(first, metric, client)
-            cells.append(_cell(first, second, metric, stack, int(context), same_run, margin, each, floor))
-    return tuple(cells)
+        measured += [_measured(first, second, metric, int(context), same_run, client) for metric in known]
+    alpha = 1 - confidence
+    told = [one for one in measured if one.change.known]
+    correlated = _correlation(told)
+    freedom = min((one.change.freedom for one in told), default=1.0)
+    each = family.level(alpha, len(told), correlated, freedom)
+    found = family.rejected([one.p for one in told], [one.change.freedom for one in told], alpha, correlated)
+    changed = {id(one) for one, yes in zip(told, found, strict=True) if yes}
+    rules = Rules(margin, each, same_run)
+    return tuple(_cell(one, stack, rules, id(one) in changed) for one in measured)
 
 
-def _floor(baseline: pd.DataFrame, metric: Metric, client: ClientError) -> float:
-    gap_ms = float(baseline["itl_ms"].mean()) if "itl_ms" in baseline else math.nan
-    return client.floor(metric.name, float(baseline[metric.name].mean()), gap_ms)
-
-
-def _cell(
+def _measured(
     baseline: pd.DataFrame,
     candidate: pd.DataFrame,
     metric: Metric,
-    stack: str,
     context: int,
     same_run: bool,
-    margin: float,
-    confidence: float,
-    floor: float,
-) -> Cell:
-    first = baseline.set_index("block")[metric.name].dropna()
-    second = candidate.set_index("block")[metric.name].dropna()
-    if first.empty or second.empty:
-        side = "baseline" if first.empty else "candidate"
-        cell = (float(first.mean()), float(second.mean()), math.nan, math.nan, math.nan, 0, False)
-        return Cell(
-            stack, context, metric.name, metric.unit, *cell, Verdict.INVALID, f"no valid {side} value"
-        )
+    client: ClientError,
+) -> Measured:
+    first, second = _values(baseline, metric), _values(candidate, metric)
     common = first.index.intersection(second.index) if same_run else first.index[:0]
-    paired = len(common) >= 2 and len(common) == len(first) == len(second)
+    if len(common) >= estimate.FEWEST_PAIRS:  # a launch whose partner failed is left out
+        first, second = first.loc[common], second.loc[common]
+    blocks = common.tolist() if len(common) == len(first) == len(second) else None
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(first), np.log(second)
-    differences = (logs[1].loc[common] - logs[0].loc[common]).tolist() if paired else []
+        logs = np.log(first.to_numpy()), np.log(second.to_numpy())
+    if not all(np.isfinite(side).all() for side in logs):  # a metric that is 0 has no ratio
+        change = Estimate(math.nan, math.nan, math.nan, 0, False)
+        return Measured(context, metric, first, second, change, None, 0.0)
+    change = estimate.of_launches(*logs, blocks)
+    gap_ms = float(baseline["itl_ms"].mean()) if "itl_ms" in baseline else math.nan
+    floor = client.floor(metric.name, float(first.mean()), gap_ms)
+    return Measured(context, metric, first, second, change, modes.detect(*logs), floor)
 
-    def spread_at(level: float) -> interval.Interval:
-        if paired:
-            return interval.of_mean(differences, level)
-        return interval.of_difference(logs[0].tolist(), logs[1].tolist(), level)
 
-    spread, narrow = spread_at(confidence), spread_at(1 - 2 * EQUIVALENCE_LEVEL)
-    change, low, high = (_from_log(value) for value in (spread.mean, spread.low, spread.high))
-    within = -margin <= _from_log(narrow.low) and _from_log(narrow.high) <= margin
-    verdict, reason = _judge(metric, Change(change, low, high, spread.launches, within), margin, floor)
+def _values(side: pd.DataFrame, metric: Metric) -> pd.Series[float]:
+    """Launch values by block; NaN and infinite ones are left out."""
+    values = side.set_index("block")[metric.name].astype(float).sort_index()
+    return values[np.isfinite(values)]
+
+
+def _correlation(measured: Sequence[Measured]) -> float:
+    """Of the cells' launches; 0 (cells are independent) where not all of them come from the same ones."""
+    if len(measured) < 2:
+        return 0.0
+    first = measured[0]
+    for one in measured[1:]:
+        alike = one.first.index.equals(first.first.index) and one.second.index.equals(first.second.index)
+        if not alike or one.change.paired != first.change.paired:
+            return 0.0
+    rows = np.column_stack([one.residuals() for one in measured])
+    return family.correlation(rows, len(rows) - (1 if first.change.paired else 2))
+
+
+def _cell(seen: Measured, stack: str, rules: Rules, changed: bool) -> Cell:
+    spread = seen.judged.interval(rules.level)
+    low, high = spread.low, spread.high
+    # A cell that was told from no change only in its order among others: its interval ends at no change.
+    if changed and seen.modes is None and low < 0.0 < high:
+        low, high = (0.0, high) if spread.mean > 0 else (low, 0.0)
+    change, low, high = (fraction(value) for value in (spread.mean, low, high))
+    verdict, reason, number = judge(seen, rules, changed)
+    base = float(seen.first.mean())
     return Cell(
         stack,
-        context,
-        metric.name,
-        metric.unit,
-        float(first.mean()),
-        float(second.mean()),
+        seen.context_tokens,
+        seen.metric.name,
+        seen.metric.unit,
+        base,
+        float(seen.second.mean()),
         change,
         low,
         high,
-        spread.launches,
-        paired,
+        seen.change.launches,
+        seen.change.paired,
         verdict,
         reason,
+        change * base,
+        low * base,
+        high * base,
+        number,
+        seen.modes is not None,
     )
-
-
-def _from_log(value: float) -> float:
-    try:
-        return math.expm1(value)
-    except OverflowError:
-        return math.inf
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change with its interval, as fractions; `within` is the answer of the two one-sided tests."""
-
-    change: float
-    low: float
-    high: float
-    launches: int
-    within: bool
-
-
-def _judge(metric: Metric, seen: Change, margin: float, floor: float) -> tuple[Verdict, str]:
-    """Name a change; nothing is named that the client's own error could make."""
-    if seen.launches < 2:
-        return Verdict.UNDECIDED, "one launch can't tell how much launches differ"
-    if not (math.isfinite(seen.low) and math.isfinite(seen.high)):
-        return Verdict.UNDECIDED, "too few launches to tell how much launches differ"
-    if seen.within and floor <= margin:
-        return Verdict.EQUIVALENT, ""
-    if seen.within or (not seen.low <= 0.0 <= seen.high and abs(seen.change) < floor):
-        return Verdict.UNDECIDED, f"smaller than the client's own error ({floor:.2%})"
-    if seen.low <= 0.0 <= seen.high:
-        return Verdict.UNDECIDED, "more launches (measure.launches) would narrow the interval"
-    if metric.direction == Direction.NEITHER:
-        return Verdict.UNDECIDED, "changed, but neither way is better"
-    worse = seen.low > 0 if metric.direction == Direction.LOWER else seen.high < 0
-    return (Verdict.REGRESSED if worse else Verdict.IMPROVED), ""

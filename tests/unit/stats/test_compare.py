@@ -52,6 +52,84 @@ def test_direction_decides_which_way_is_worse(metric: str, factor: float, verdic
     assert cell.change == pytest.approx(factor - 1, abs=2e-3)
 
 
+def test_a_change_is_told_in_the_unit_and_as_a_fraction() -> None:
+    cell = judged("verify_ms", [20.0, 20.1, 19.9, 20.0], [21.0, 21.2, 20.9, 21.1])
+    assert cell.change == pytest.approx(0.0525, abs=0.002)
+    for name in ("change", "low", "high"):
+        assert getattr(cell, f"{name}_abs") == pytest.approx(20.0 * getattr(cell, name))
+
+
+@pytest.mark.parametrize(("launches", "paired"), [(2, False), (3, False), (4, True), (8, True)])
+def test_launches_are_paired_from_four_blocks_on(launches: int, paired: bool) -> None:
+    random = np.random.default_rng(launches)
+    first, second = (np.exp(random.normal(3, 0.02, launches)) for _ in range(2))
+    cell = judged("verify_ms", first.tolist(), second.tolist())
+    logs = np.log(first), np.log(second)
+    theirs = (
+        reference.ttest_1samp(logs[1] - logs[0], 0)
+        if paired
+        else reference.ttest_ind(logs[1], logs[0], equal_var=True)
+    ).confidence_interval(0.95)
+    assert cell.paired == paired
+    assert (cell.low, cell.high) == pytest.approx((math.expm1(theirs.low), math.expm1(theirs.high)))
+
+
+def test_runs_apart_are_compared_by_welch() -> None:
+    random = np.random.default_rng(11)
+    first, second = np.exp(random.normal(3, 0.02, 4)), np.exp(random.normal(3, 0.05, 6))
+    cell = judged("verify_ms", first.tolist(), second.tolist(), same_run=False)
+    theirs = reference.ttest_ind(np.log(second), np.log(first), equal_var=False).confidence_interval(0.95)
+    assert not cell.paired
+    assert (cell.low, cell.high) == pytest.approx((math.expm1(theirs.low), math.expm1(theirs.high)))
+
+
+def test_the_same_launches_are_equivalent_however_few_and_noisy() -> None:
+    assert judged("verify_ms", [20.0, 30.0], [20.0, 30.0]).verdict == Verdict.EQUIVALENT
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf])
+def test_values_without_a_ratio_are_never_a_verdict(bad: float) -> None:
+    cell = judged("verify_ms", [20.0, 20.1, 20.2], [bad, bad, bad])
+    assert cell.verdict == Verdict.INVALID
+    assert math.isnan(cell.change)
+
+
+def test_a_launch_whose_partner_failed_is_left_out() -> None:
+    cell = judged("verify_ms", [*BASE, math.nan], [v * 1.05 for v in BASE] + [40.0])
+    assert (cell.verdict, cell.launches, cell.paired) == (Verdict.REGRESSED, 5, True)
+
+
+def test_a_percentile_that_no_launch_supports_is_invalid_and_says_what_it_takes() -> None:
+    cell = judged("ttft_p99_ms", [math.nan] * 3, [math.nan] * 3)
+    assert cell.verdict == Verdict.INVALID
+    assert "299 observations" in cell.reason
+
+
+def test_an_undecided_cell_says_how_many_launches_would_decide() -> None:
+    cell = judged("verify_ms", [100, 130, 90, 115], [104, 125, 99, 121])
+    assert cell.verdict == Verdict.UNDECIDED
+    assert cell.further_launches is not None and cell.further_launches > 3
+    assert f"about {cell.further_launches} more launches a side would decide" in cell.reason
+    assert judged("verify_ms", BASE, [v * 1.05 for v in BASE]).further_launches is None
+
+
+@pytest.mark.parametrize(
+    ("change", "spread", "launches", "verdict", "least"),
+    [
+        (0.032, 0.005, 5, Verdict.REGRESSED, 197),
+        (0.0, 0.005, 8, Verdict.EQUIVALENT, 175),
+        (0.032, 0.13, 5, Verdict.UNDECIDED, 178),
+    ],
+)
+def test_t12_by_seeds(change: float, spread: float, launches: int, verdict: Verdict, least: int) -> None:
+    seen = 0
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        first, second = (10 * np.exp(random.normal(0, spread, launches)) for _ in range(2))
+        seen += judged("cycle_ms", first.tolist(), (second * (1 + change)).tolist()).verdict == verdict
+    assert seen >= least
+
+
 def test_a_noisy_difference_is_undecided_not_a_regression() -> None:
     cell = judged("verify_ms", [100, 130, 90, 115], [104, 125, 99, 121], same_run=False)
     assert cell.verdict == Verdict.UNDECIDED
@@ -70,12 +148,16 @@ def test_one_launch_cannot_tell() -> None:
     cell = judged("verify_ms", [20.0], [30.0])
     assert cell.verdict == Verdict.UNDECIDED
     assert cell.change == pytest.approx(0.5)
-    assert math.isinf(cell.high)
+    assert math.isinf(cell.high) and math.isinf(cell.high_abs)
+    assert cell.change_abs == pytest.approx(10.0)
+    assert "two more" in cell.reason and cell.further_launches is None
 
 
 def test_two_launches_that_agree_exactly_may_do_so_by_chance() -> None:
-    assert judged("accept_length", [2.0, 2.1], [3.0, 3.15]).verdict == Verdict.UNDECIDED
-    assert judged("accept_length", [2.0, 2.0], [3.0, 3.0], same_run=False).verdict == Verdict.UNDECIDED
+    for same_run in (True, False):
+        cell = judged("accept_length", [2.0, 2.0], [3.0, 3.0], same_run=same_run)
+        assert cell.verdict == Verdict.UNDECIDED
+        assert "by chance" in cell.reason
     assert judged("accept_length", [2.0, 2.0, 2.0], [3.0, 3.0, 3.0]).verdict == Verdict.IMPROVED
 
 
