@@ -198,13 +198,14 @@ def error_text(event: Json) -> str:
 
 def dialect(name: str) -> Dialect:
     """The dialect of that name; raises UsageError for an unknown one."""
-    from benchharness.workload.engine_dialects import LlamaCpp, OpenAiChat, OpenAiCompletions, Sglang
+    from benchharness.workload.engine_dialects import LlamaCpp, OpenAiChat, OpenAiCompletions, Sglang, Vllm
 
     known: dict[str, type[Dialect]] = {
         "llamacpp": LlamaCpp,
         "sglang": Sglang,
         "openai-completions": OpenAiCompletions,
         "openai-chat": OpenAiChat,
+        "vllm": Vllm,
     }
     if name not in known:
         raise UsageError(

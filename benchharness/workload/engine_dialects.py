@@ -1,4 +1,4 @@
-"""The dialects of the engines: llama.cpp, SGLang, and the OpenAI streams that all of them speak."""
+"""The dialects of the engines: llama.cpp, SGLang, vLLM, and the OpenAI streams that all of them speak."""
 
 from __future__ import annotations
 
@@ -178,6 +178,28 @@ class OpenAiCompletions(_OpenAi):
     def has_text(self, choice: Json) -> bool:
         """See `_OpenAi.has_text`."""
         return bool(choice.get("text"))
+
+
+class Vllm(OpenAiCompletions):
+    """vLLM `/v1/completions`: one chunk for each step of its engine, and its counts of the whole request.
+
+    The last event's `metrics.speculative_decoding` counts the steps that had drafts, so only where those
+    account for every token after the first one is their number that of all cycles.
+    """
+
+    def read(self, event: Json, tally: Tally) -> None:
+        """See `Dialect.read`."""
+        super().read(event, tally)
+        counts = (event.get("metrics") or {}).get("speculative_decoding")
+        if not counts:
+            return
+        answer = tally.answer
+        answer.drafted_tokens = _count(counts.get("num_draft_tokens"))
+        answer.accepted_tokens = _count(counts.get("num_accepted_draft_tokens"))
+        steps = _count(counts.get("num_spec_steps"))
+        after_first = sum(answer.chunk_tokens[1:])
+        if steps and answer.accepted_tokens is not None and steps + answer.accepted_tokens >= after_first:
+            answer.verify_cycles = steps
 
 
 class OpenAiChat(_OpenAi):
