@@ -13,6 +13,7 @@ from benchharness.records import Built
 from benchharness.report.console import duration, table
 
 if TYPE_CHECKING:
+    from benchharness.stack.checkouts import KeptCheckout
     from benchharness.stack.shelf import Kept
 
 
@@ -63,16 +64,30 @@ def show_kept(console: Console, cache: Path, found: Sequence[Kept]) -> None:
             f"{one.last_used:%Y-%m-%d %H:%M}",
         )
     console.print(listing)
+    for one in found:
+        if one.environment.omitted:
+            left_out = escape(", ".join(one.environment.omitted))
+            console.print(
+                f"{one.environment.key} lacks what its bundle left out: {left_out}", highlight=False
+            )
     console.print("own: freed by removing it; shared: also held by uv's cache or another environment.")
 
 
-def show_removed(console: Console, old: Sequence[Kept], *, dry_run: bool) -> None:
-    """Print what was removed, or would be."""
+def show_removed(
+    console: Console, old: Sequence[Kept], code: Sequence[KeptCheckout], layer_bytes: int, *, dry_run: bool
+) -> None:
+    """Print what was removed, or would be; `layer_bytes` are of files that no environment shares any more."""
     word = "would remove" if dry_run else "removed"
     for one in old:
         used = f"last used {one.last_used:%Y-%m-%d %H:%M}"
         console.print(f"{word} {one.environment.key} ({_megabytes(one.own_bytes)} MB, {used})")
-    if not old:
+    for checkout in code:
+        used = f"last used {checkout.last_used:%Y-%m-%d %H:%M}"
+        name = escape(checkout.name)
+        console.print(f"{word} checkout {name} ({_megabytes(checkout.size_bytes)} MB, {used})")
+    if layer_bytes:
+        console.print(f"{word} {_megabytes(layer_bytes)} MB of unpacked files that no environment holds")
+    if not old and not code and not layer_bytes:
         console.print("Nothing to remove.")
 
 
@@ -85,6 +100,8 @@ def kept_document(found: Sequence[Kept]) -> dict[str, Any]:
                 "path": one.environment.path,
                 "python": one.environment.python,
                 "packages": dict(one.environment.packages),
+                "from_host": list(one.environment.from_host),
+                "omitted": list(one.environment.omitted),
                 "own_bytes": one.own_bytes,
                 "shared_bytes": one.shared_bytes,
                 "last_used": one.last_used.isoformat(timespec="seconds"),
@@ -92,6 +109,19 @@ def kept_document(found: Sequence[Kept]) -> dict[str, Any]:
             for one in found
         ]
     }
+
+
+def removed_document(old: Sequence[Kept], code: Sequence[KeptCheckout], layer_bytes: int) -> dict[str, Any]:
+    """The same for programs."""
+    checkouts = [
+        {
+            "path": str(one.path),
+            "bytes": one.size_bytes,
+            "last_used": one.last_used.isoformat(timespec="seconds"),
+        }
+        for one in code
+    ]
+    return {**kept_document(old), "checkouts": checkouts, "layer_bytes": layer_bytes}
 
 
 def _megabytes(size: int) -> str:

@@ -11,15 +11,17 @@ import platform
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchharness.errors import InfrastructureError
 from benchharness.records import Environment, EnvironmentSpec
-from benchharness.stack import uv
+from benchharness.stack import hostpackages, pins, uv
+from benchharness.stack.requirements import requirement_files
 
 LAYOUT = 1
 """Part of every key: raise it when environments are laid out in another way."""
@@ -29,29 +31,49 @@ KEY_CHARACTERS = 16
 Progress = Callable[[str], None]
 
 
-def ensure(spec: EnvironmentSpec, cache: Path, *, on_progress: Progress | None = None) -> Environment:
+@dataclass(frozen=True)
+class Filling:
+    """What is to be known of an environment that was filled without uv.
+
+    Attributes:
+        from_host: distributions still to be taken from the host, beside those of the specification.
+        omitted: what was left out.
+    """
+
+    from_host: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
+
+
+Fill = Callable[[Path], Filling]
+"""Puts packages into an empty environment."""
+
+
+def ensure(
+    spec: EnvironmentSpec, cache: Path, *, on_progress: Progress | None = None, fill: Fill | None = None
+) -> Environment:
     """The environment that holds `spec`: reused if it stands, else built under a lock.
 
     Args:
         spec: what it must hold.
         cache: the harness's cache folder; environments stand in `cache/environments/KEY`.
         on_progress: called with each line that the build says.
+        fill: fills the environment in place of uv, as from a bundle.
 
     Raises:
         UsageError: a requirement line is malformed.
         UnbuildableError: it can't be resolved, installed or imported. A result about the combination.
         InfrastructureError: network, disk or uv failed; says nothing about the combination.
     """
-    spec = _settled(spec)
+    spec = settled(spec)
     tell = _masking(on_progress)
-    folder = cache.absolute() / "environments" / key_of(spec)
-    found = _standing(folder)
-    if found is not None:
+    folder = _folder(spec, cache)
+    ready = _standing(folder)
+    if ready is not None:
         _note_use(folder)
-        return found
+        return ready
     try:
         with locked(folder, tell) as lock_fd:
-            return _standing(folder) or _build(spec, folder, tell, lock_fd)
+            return _standing(folder) or _build(spec, folder, tell, lock_fd, fill)
     except OSError as error:
         raise InfrastructureError(
             f"the environment {folder} can't be written: {error.strerror}",
@@ -62,13 +84,22 @@ def ensure(spec: EnvironmentSpec, cache: Path, *, on_progress: Progress | None =
 def installed(cache: Path) -> tuple[Environment, ...]:
     """All finished environments of the cache, by key."""
     folders = sorted((cache.absolute() / "environments").glob(f"*/{MANIFEST}"))
-    found = (_standing(manifest.parent) for manifest in folders)
-    return tuple(environment for environment in found if environment is not None)
+    standing = (_standing(manifest.parent) for manifest in folders)
+    return tuple(environment for environment in standing if environment is not None)
+
+
+def found(spec: EnvironmentSpec, cache: Path) -> Environment | None:
+    """The environment of `spec` if it stands."""
+    return _standing(_folder(settled(spec), cache))
+
+
+def _folder(spec: EnvironmentSpec, cache: Path) -> Path:
+    return cache.absolute() / "environments" / key_of(spec)
 
 
 def key_of(spec: EnvironmentSpec) -> str:
     """The identity of what `spec` asks for, whatever the order of its requirements."""
-    content = {
+    content: dict[str, object] = {
         "layout": LAYOUT,
         "machine": [sys.platform, platform.machine()],
         "python": _own_version() if _is_own(spec.python) else spec.python,
@@ -78,6 +109,10 @@ def key_of(spec: EnvironmentSpec) -> str:
         "extra_index_urls": [masked(url) for url in spec.extra_index_urls],
         "imports": sorted(spec.imports),
     }
+    # Each is left out where it says nothing, so that environments made before it came keep their keys.
+    for name in ("overrides", "excludes", "host"):
+        if lines := sorted(getattr(spec, name)):
+            content[name] = [masked(line) for line in lines]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:KEY_CHARACTERS]
 
 
@@ -86,8 +121,8 @@ def masked(text: str) -> str:
     return re.sub(r"(\w://)[^/@\s]+@", r"\1***@", text)
 
 
-def _settled(spec: EnvironmentSpec) -> EnvironmentSpec:
-    """With absolute folders, since uv runs elsewhere."""
+def settled(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """The specification with absolute folders, since uv runs elsewhere."""
     places = tuple(
         place if "://" in place else str(Path(place).expanduser().absolute()) for place in spec.find_links
     )
@@ -104,6 +139,9 @@ def _standing(folder: Path) -> Environment | None:
             python_path=str(folder / "bin" / "python"),
             python=manifest["python"],
             packages=manifest["packages"],
+            from_host=tuple(manifest.get("from_host", ())),
+            omitted=tuple(manifest.get("omitted", ())),
+            broken_pins=manifest.get("broken_pins", {}),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -116,7 +154,9 @@ def _note_use(folder: Path) -> None:
         os.utime(folder / MANIFEST)
 
 
-def _build(spec: EnvironmentSpec, folder: Path, tell: Progress, lock_fd: int) -> Environment:
+def _build(
+    spec: EnvironmentSpec, folder: Path, tell: Progress, lock_fd: int, fill: Fill | None
+) -> Environment:
     began = time.monotonic()
     tell(f"building environment {folder.name} ({', '.join(spec.requirements) or 'empty'})")
     if folder.exists():
@@ -126,8 +166,8 @@ def _build(spec: EnvironmentSpec, folder: Path, tell: Progress, lock_fd: int) ->
     log.write_bytes(b"")
     builder = uv.Builder(folder, log, tell, lock_fd)
     builder.create(sys.executable if _is_own(spec.python) else str(spec.python))
-    with _requirements_file(spec, folder) as requirements:
-        builder.install(requirements, _options(spec))
+    filling = fill(folder) if fill is not None else _install(spec, folder, builder)
+    linked = hostpackages.link((*spec.host, *filling.from_host), folder, leave_out=spec.excludes)
     builder.check_imports(spec.imports)
     environment = Environment(
         key=folder.name,
@@ -136,40 +176,31 @@ def _build(spec: EnvironmentSpec, folder: Path, tell: Progress, lock_fd: int) ->
         python=_python_version(folder),
         packages=_packages(folder),
         built_s=time.monotonic() - began,
+        from_host=tuple(sorted(linked)),
+        omitted=filling.omitted,
+        broken_pins=pins.broken(folder),
     )
     _write_manifest(environment, spec)
     return environment
 
 
-def _options(spec: EnvironmentSpec) -> tuple[str, ...]:
-    options = ["--no-deps"] if spec.no_deps else []
-    for place in spec.find_links:
-        options += ["--find-links", place]
-    for url in spec.extra_index_urls:
-        options += ["--extra-index-url", url]
-    return tuple(options)
-
-
-@contextmanager
-def _requirements_file(spec: EnvironmentSpec, folder: Path) -> Iterator[Path]:
-    """The requirements as a file that only its owner may read: a line may carry a password."""
-    path = folder / "requirements.txt"
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in spec.requirements)
-    try:
-        yield path
-    finally:
-        path.unlink()
+def _install(spec: EnvironmentSpec, folder: Path, builder: uv.Builder) -> Filling:
+    with tempfile.TemporaryDirectory(dir=folder) as scratch, requirement_files(spec, Path(scratch)) as files:
+        builder.install(files.requirements, files.options)
+    return Filling()
 
 
 def _write_manifest(environment: Environment, spec: EnvironmentSpec) -> None:
     """Write the manifest, by rename: it is what says that the environment is finished."""
-    content = {
+    content: dict[str, object] = {
         "layout": LAYOUT,
         "key": environment.key,
         "python": environment.python,
         "packages": dict(environment.packages),
         "built_s": round(environment.built_s, 3),
+        "from_host": list(environment.from_host),
+        "omitted": list(environment.omitted),
+        "broken_pins": dict(environment.broken_pins),
         "spec": json.loads(masked(json.dumps(asdict(spec)))),
     }
     path = Path(environment.path) / MANIFEST

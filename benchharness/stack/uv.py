@@ -35,7 +35,7 @@ _NETWORK = re.compile(
 _REFUSED = re.compile(r"\b(?:401|403)\b.*(?:unauthorized|forbidden)", re.IGNORECASE)
 _DISK = re.compile(r"no space left|disk quota|read-only file system|permission denied", re.IGNORECASE)
 _NO_VERSION = re.compile(r"there is no version of (\S+?)(===?)([^\s,]+)")
-_NO_PACKAGE = re.compile(r"(\S+) was not found in the package registry")
+_NO_PACKAGE = re.compile(r"(\S+) was not found in the (?:package registry|provided package locations)")
 _NO_WHEEL = re.compile(r"(\S+) has no (?:usable )?wheels")
 _MALFORMED = re.compile(r"parse requirement|Failed to parse: ")
 _NO_PLACE = re.compile(r"Failed to read `--find-links` directory|Distribution not found at: file:")
@@ -51,10 +51,13 @@ class Builder:
         folder: the environment; must not exist yet.
         log: existing file that the output is added to.
         tell: called with each line of output.
-        lock_fd: stays open until the last process of a step is gone, also if the harness is killed.
+        lock_fd: of the environment's lock, if it has one; it stays open until the last process of a step is
+            gone, also if the harness is killed.
     """
 
-    def __init__(self, folder: Path, log: Path, tell: Callable[[str], None], lock_fd: int) -> None:
+    def __init__(
+        self, folder: Path, log: Path, tell: Callable[[str], None], lock_fd: int | None = None
+    ) -> None:
         self._folder = folder
         self._python = str(folder / "bin" / "python")
         self._log = log
@@ -71,8 +74,28 @@ class Builder:
         """Install what the file lists."""
         if requirements.stat().st_size == 0:
             return
-        arguments = ("pip", "install", "--python", self._python, *options, "-r", str(requirements))
-        code, output = self._step(_uv(), *arguments)
+        self._pip("install", "--python", self._python, *options, "-r", str(requirements))
+
+    def resolve(self, requirements: Path, into: Path, options: Sequence[str]) -> None:
+        """Write what the file's lines come to, one `name==version` a line.
+
+        What `into` lists beforehand is preferred where it fits.
+        """
+        plain = ("--no-header", "--no-annotate", "--no-strip-extras", "--output-file", str(into))
+        self._pip("compile", *plain, *options, str(requirements))
+
+    def install_apart(self, requirements: Path, options: Sequence[str]) -> None:
+        """Install into the bare folder, for an interpreter and platform that need not be here."""
+        self._pip("install", "--target", str(self._folder), *options, "-r", str(requirements))
+
+    def strip(self, library: Path, into: Path) -> bool:
+        """Write the library without its symbols for debuggers; False where that can't be done."""
+        code, _ = self._step("strip", "--strip-all", "-o", str(into), str(library))
+        return code == 0
+
+    def _pip(self, *arguments: str) -> None:
+        index = ("--no-index",) if without_index() else ()
+        code, output = self._step(_uv(), "pip", arguments[0], *index, *arguments[1:])
         if code != 0:
             raise failure(output, code, self._log)
 
@@ -93,7 +116,8 @@ class Builder:
         """Carry out one command; its exit code and its output's end."""
         start = self._log.stat().st_size
         command = Command(argv, _variables(), cwd=str(self._folder.parent))
-        tree = ProcessTree(command, self._log, append=True, hold_fds=(self._lock_fd,))
+        hold = () if self._lock_fd is None else (self._lock_fd,)
+        tree = ProcessTree(command, self._log, append=True, hold_fds=hold)
         log = GrowingLog(self._log, start)
         try:
             while tree.wait(0.1) is None and tree.alive:
@@ -158,16 +182,32 @@ def failure(output: str, code: int, log: Path) -> HarnessError:
 def _unresolvable(sentence: str, read_log: str) -> UnbuildableError:
     if found := _NO_VERSION.search(sentence):
         name, _, version = found.groups()
+        if without_index():
+            return _no_wheel(f"{name}=={version}")
         return UnbuildableError(
             f"{name}=={version} is not on the index", f"`pip index versions {name}` lists what there is"
         )
     if found := _NO_PACKAGE.search(sentence):
+        if without_index():
+            return _no_wheel(found[1])
         return UnbuildableError(f"there is no package {found[1]} on the index", "check its spelling")
     if found := _NO_WHEEL.search(sentence):
         return UnbuildableError(
             f"{found[1]} has no build for this Python and machine", "choose another `python:` or release"
         )
     return UnbuildableError(_one_line(sentence), read_log)
+
+
+def without_index() -> bool:
+    """Whether only wheel folders serve: pip's own variable says so, which uv doesn't know."""
+    return os.environ.get("PIP_NO_INDEX", "").lower() in ("1", "true", "yes", "on")
+
+
+def _no_wheel(what: str) -> UnbuildableError:
+    return UnbuildableError(
+        f"no wheel of {what} is in the folders of wheels, and PIP_NO_INDEX forbids an index",
+        "add the wheel, or name its folder under `find_links:`",
+    )
 
 
 def _essence(output: str) -> tuple[str, str]:
