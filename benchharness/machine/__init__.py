@@ -2,5 +2,6 @@
 
 from benchharness.machine.description import describe
 from benchharness.machine.gpus import GpuWatch
+from benchharness.machine.launch_conditions import conditions
 
-__all__ = ["GpuWatch", "describe"]
+__all__ = ["GpuWatch", "conditions", "describe"]

@@ -24,7 +24,7 @@ def describe() -> dict[str, Any]:
         "usable_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "memory_bytes": psutil.virtual_memory().total,
         "load_1min": round(os.getloadavg()[0], 2),
-        "virtualisation": _virtualisation(),
+        "virtualisation": virtualisation(),
         "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
         "gpus": gpus.described(),
     }
@@ -39,7 +39,7 @@ def _cpu_model() -> str | None:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
 
 
-def _virtualisation() -> str | None:
+def virtualisation() -> str | None:
     """The hypervisor's name where the processor flags one; None on bare metal or where unknown."""
     for path in ("/sys/hypervisor/type", "/sys/class/dmi/id/sys_vendor"):
         try:
@@ -50,8 +50,12 @@ def _virtualisation() -> str | None:
             break
     else:
         name = "unknown"
+    return name if hypervisor_flag() else None
+
+
+def hypervisor_flag() -> bool | None:
+    """Whether the processor says that it is a virtual one; None where it can't be asked."""
     try:
-        flagged = " hypervisor" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        return " hypervisor" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    return name if flagged else None

@@ -31,11 +31,11 @@ REASONS = {
 """Name -> bit of what holds a clock down; being idle is left out, since it is no fault."""
 
 
-def _asked(question: Callable[..., Any], *arguments: Any) -> Any:
-    """An answer of NVML, or None where the board or driver has none."""
+def _asked(question: str, *arguments: Any) -> Any:
+    """The answer of NVML's function of that name, or None where board, driver or binding has none."""
     try:
-        return question(*arguments)
-    except pynvml.NVMLError:
+        return getattr(pynvml, question)(*arguments)
+    except (pynvml.NVMLError, AttributeError):
         return None
 
 
@@ -50,11 +50,33 @@ def _session() -> Iterator[bool]:
     try:
         yield True
     finally:
-        pynvml.nvmlShutdown()
+        _asked("nvmlShutdown")
+
+
+def _handles() -> dict[int, Any]:
+    """Index -> board, of those that can be asked."""
+    found = {
+        index: _asked("nvmlDeviceGetHandleByIndex", index)
+        for index in range(_asked("nvmlDeviceGetCount") or 0)
+    }
+    return {index: handle for index, handle in found.items() if handle is not None}
 
 
 def _text(value: str | bytes | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def driver() -> str | None:
+    """Version of the driver; None without one."""
+    with _session() as answers:
+        return _text(_asked("nvmlSystemGetDriverVersion")) if answers else None
+
+
+def cuda_driver() -> str | None:
+    """The CUDA version that the driver serves, as `12.4`; None without one."""
+    with _session() as answers:
+        version = _asked("nvmlSystemGetCudaDriverVersion_v2") if answers else None
+    return None if version is None else f"{version // 1000}.{version % 1000 // 10}"
 
 
 def described() -> list[dict[str, Any]]:
@@ -62,31 +84,43 @@ def described() -> list[dict[str, Any]]:
     with _session() as answers:
         if not answers:
             return []
-        driver = _text(_asked(pynvml.nvmlSystemGetDriverVersion))
-        return [_described(index, driver) for index in range(_asked(pynvml.nvmlDeviceGetCount) or 0)]
+        version = _text(_asked("nvmlSystemGetDriverVersion"))
+        return [_described(index, handle, version) for index, handle in _handles().items()]
 
 
-def _described(index: int, driver: str | None) -> dict[str, Any]:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    memory = _asked(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    pci = _asked(pynvml.nvmlDeviceGetPciInfo, handle)
-    power_mw = _asked(pynvml.nvmlDeviceGetPowerManagementLimit, handle)
+def _described(index: int, handle: Any, version: str | None) -> dict[str, Any]:
+    memory = _asked("nvmlDeviceGetMemoryInfo", handle)
+    pci = _asked("nvmlDeviceGetPciInfo", handle)
     facts = {
         "index": index,
-        "name": _text(_asked(pynvml.nvmlDeviceGetName, handle)),
-        "uuid": _text(_asked(pynvml.nvmlDeviceGetUUID, handle)),
-        "driver": driver,
+        "name": _text(_asked("nvmlDeviceGetName", handle)),
+        "uuid": _text(_asked("nvmlDeviceGetUUID", handle)),
+        "driver": version,
         "memory_bytes": int(memory.total) if memory else None,
         "pci_bus_id": _text(pci.busId) if pci else None,
-        "pcie_generation": _asked(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, handle),
-        "pcie_generation_most": _asked(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
-        "pcie_width": _asked(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
-        "pcie_width_most": _asked(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
-        "sm_mhz_limit": _asked(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        "power_limit_w": power_mw / 1000 if power_mw is not None else None,
-        "persistence": _asked(pynvml.nvmlDeviceGetPersistenceMode, handle),
+        "pcie_generation": _asked("nvmlDeviceGetCurrPcieLinkGeneration", handle),
+        "pcie_generation_most": _asked("nvmlDeviceGetMaxPcieLinkGeneration", handle),
+        "pcie_width": _asked("nvmlDeviceGetCurrPcieLinkWidth", handle),
+        "pcie_width_most": _asked("nvmlDeviceGetMaxPcieLinkWidth", handle),
+        "sm_mhz_limit": _asked("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_SM),
+        "sm_mhz_application": _asked("nvmlDeviceGetApplicationsClock", handle, pynvml.NVML_CLOCK_SM),
+        "memory_mhz_limit": _asked("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_MEM),
+        "power_limit_w": _watts(_asked("nvmlDeviceGetPowerManagementLimit", handle)),
+        "power_limit_default_w": _watts(_asked("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
+        "persistence": _asked("nvmlDeviceGetPersistenceMode", handle),
+        "ecc": _present(_asked("nvmlDeviceGetEccMode", handle)),
+        "mig": _present(_asked("nvmlDeviceGetMigMode", handle)),
     }
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def _watts(power_mw: int | None) -> float | None:
+    return None if power_mw is None else power_mw / 1000
+
+
+def _present(modes: Any) -> Any:
+    """Of a mode that is told as (present, after the next start): the present one."""
+    return None if modes is None else modes[0]
 
 
 @dataclass(frozen=True)
@@ -108,8 +142,7 @@ class GpuWatch:
             pynvml.nvmlInit()
         except pynvml.NVMLError:
             return
-        count = _asked(pynvml.nvmlDeviceGetCount) or 0
-        self._handles = {index: pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)}
+        self._handles = _handles()
         self._samples: dict[int, list[_Sample]] = {index: [] for index in self._handles}
         self._others: dict[int, set[int]] = {index: set() for index in self._handles}
         self._violations_ns = {index: _violations_ns(handle) for index, handle in self._handles.items()}
@@ -122,7 +155,7 @@ class GpuWatch:
         mine = set(self._engine_pids())
         for index, handle in self._handles.items():
             self._samples[index].append(_sampled(handle))
-            there = _asked(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
+            there = _asked("nvmlDeviceGetComputeRunningProcesses", handle) or []
             self._others[index] |= {process.pid for process in there} - mine
 
     def states(self) -> tuple[GpuState, ...]:
@@ -132,7 +165,7 @@ class GpuWatch:
         self.sample(now=True)
         states = tuple(self._state(index) for index in self._handles)
         self._handles = {}
-        pynvml.nvmlShutdown()
+        _asked("nvmlShutdown")
         return states
 
     def _state(self, index: int) -> GpuState:
@@ -148,7 +181,7 @@ class GpuWatch:
             sm_mhz_min=min(clocks, default=None),
             sm_mhz_median=median_low(clocks) if clocks else None,
             sm_mhz_max=max(clocks, default=None),
-            sm_mhz_limit=_asked(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
+            sm_mhz_limit=_asked("nvmlDeviceGetMaxClockInfo", handle, pynvml.NVML_CLOCK_SM),
             throttle=tuple(name for name, bit in REASONS.items() if bits & bit),
             throttled_ms=None if before is None or after is None else (after - before) / 1e6,
             temperature_c=max(
@@ -160,18 +193,17 @@ class GpuWatch:
 
 
 def _sampled(handle: Any) -> _Sample:
-    power_mw = _asked(pynvml.nvmlDeviceGetPowerUsage, handle)
     return _Sample(
-        sm_mhz=_asked(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        reasons=_asked(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0,
-        temperature_c=_asked(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
-        power_w=None if power_mw is None else power_mw / 1000,
+        sm_mhz=_asked("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM),
+        reasons=_asked("nvmlDeviceGetCurrentClocksThrottleReasons", handle) or 0,
+        temperature_c=_asked("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU),
+        power_w=_watts(_asked("nvmlDeviceGetPowerUsage", handle)),
     )
 
 
 def _violations_ns(handle: Any) -> int | None:
     """Nanoseconds since boot for which power or heat held the clock down; None where not counted."""
     policies = (pynvml.NVML_PERF_POLICY_POWER, pynvml.NVML_PERF_POLICY_THERMAL)
-    answers = [_asked(pynvml.nvmlDeviceGetViolationStatus, handle, policy) for policy in policies]
+    answers = [_asked("nvmlDeviceGetViolationStatus", handle, policy) for policy in policies]
     known = [int(answer.violationTime) for answer in answers if answer is not None]
     return sum(known) if known else None

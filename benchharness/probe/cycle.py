@@ -13,6 +13,7 @@ CAPTURED, VERIFY_IS_FORWARD, TOKENS_UNKNOWN, EVENTS_MISSING, PLAIN, AT_STEP = 1,
 UNKNOWN, EAGER, REPLAYED = 0, 1, 2
 
 _NO_STAMPS = (0,) * PLACES
+_ALL_STAMPS = (1,) * PLACES
 _NO_EVENTS = (None,) * PLACES
 
 
@@ -22,7 +23,7 @@ class Cycle:
     Attributes:
         stamps: CLOCK_MONOTONIC ns at both ends of each phase, 0 where it has not happened.
         events: the CUDA events at the same places.
-        timed: it has CUDA events.
+        clock: takes its CUDA events; None where it has none.
         stream: the stream of those events; an event on another one is left out.
         in_target: the target's forward is running.
         verified: what verify returned, until the cycle ends.
@@ -32,6 +33,7 @@ class Cycle:
     __slots__ = (
         "accepted",
         "batch_size",
+        "clock",
         "context",
         "draft_graph",
         "events",
@@ -44,7 +46,6 @@ class Cycle:
         "seq",
         "stamps",
         "stream",
-        "timed",
         "tokens",
         "verified",
     )
@@ -54,7 +55,7 @@ class Cycle:
         self.events: list[Any] = [None] * PLACES
         self.verified: Any = None
         self.stream = 0
-        self.timed = False
+        self.clock: Any = None
         self.in_target = False
         self.seq = self.mode = self.flags = self.batch_size = 0
         self.context = -1
@@ -63,9 +64,20 @@ class Cycle:
     def clear(self) -> None:
         """Make it as new, but for what each cycle sets at its start."""
         self.stamps[:] = _NO_STAMPS
-        if self.timed:
+        if self.clock is not None:
             self.events[:] = _NO_EVENTS
-            self.timed = False
+            self.clock = None
         self.graph = self.draft_graph = self.extend_graph = UNKNOWN
         self.tokens = self.key = 0
         self.accepted = b""
+
+
+def _unrecorded() -> Cycle:
+    """A cycle in which every phase has happened already, so that none is recorded."""
+    cycle = Cycle()
+    cycle.stamps[:] = _ALL_STAMPS
+    return cycle
+
+
+UNRECORDED = _unrecorded()
+"""Stands for any cycle that began while the recording was off."""

@@ -25,8 +25,9 @@ _GRAPH_ROLES = (hooks.REPLAY, hooks.DRAFT_REPLAY, hooks.EXTEND_REPLAY)
 class Finder:
     """Lets the other finders find, and acts after a module of interest has been executed."""
 
-    def __init__(self) -> None:
+    def __init__(self, way: str = "sitecustomize") -> None:
         self._recorder: Any = None
+        self._way = way
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -47,7 +48,7 @@ class Finder:
         """A module of interest is there now; whatever goes wrong, the import goes on."""
         try:
             if self._recorder is None:
-                self._recorder = _start()
+                self._recorder = _start(self._way)
             rows = hooks.BY_MODULE.get(module.__name__)
             if rows:
                 install_in(module, rows, self._recorder)
@@ -74,13 +75,14 @@ class _Loader:
         self._then(module)
 
 
-def _start() -> Any:
+def _start(way: str) -> Any:
     """The process's recorder; OSError where its file can't be made."""
     # Only a process that imports the engine pays for these.
     from .recorder import Recorder
 
     declared = tuple(filter(None, os.environ.get(DECLARED, "").split(",")))
     recorder = Recorder(os.environ[FOLDER], declared)
+    recorder.journal.tell({"came_by": way})
     atexit.register(recorder.close)
     os.register_at_fork(after_in_child=recorder.forked)
     return recorder
@@ -115,16 +117,17 @@ def _wrappable(method: Any) -> bool:
     return not getattr(method, "__benchharness__", False)
 
 
-def install() -> None:
+def install(way: str = "sitecustomize") -> None:
     """Wait for the engine's modules, and wrap in those that are there already.
 
-    Called at the interpreter's start. It may be called again, and from elsewhere: as an entry point of the
-    group `sglang.srt.plugins`, which SGLang runs in each process from 0.5.11 on, it also reaches an engine
-    whose interpreter runs no site customisation.
+    Called at the interpreter's start, or later as SGLang's plugin. A second call does nothing.
+
+    Args:
+        way: how the probe came in (see `benchharness_plugin.py`); told in the process's file.
     """
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
-    finder = Finder()
+    finder = Finder(way)
     sys.meta_path.insert(0, finder)
     for name in (ENGINE, *hooks.BY_MODULE):
         module = sys.modules.get(name)

@@ -37,7 +37,8 @@ class Recorder:
 
     Attributes:
         journal: what the process tells of itself.
-        current: the cycle that is running, None outside of cycles and while a graph is captured.
+        current: the cycle that is running, None outside of cycles and while a graph is captured,
+            `UNRECORDED` in one that began while the recording was off.
         switch: its one byte is 0 while nothing is to be recorded; looked at once a cycle.
         gap: 1 where cycles went by unrecorded since the last one, else 0.
         pending: cycles that are over on the host but lack events or tokens, oldest first.
@@ -82,7 +83,7 @@ class Recorder:
                 self.switch = OFF
             return None
         if self._clock is not None:
-            self._event(cycle, TOTAL)
+            self._clock.begin(cycle)
         self.current = cycle
         cycle.stamps[0] = monotonic_ns()
         return cycle
@@ -90,7 +91,7 @@ class Recorder:
     def _meet(self, worker: type) -> None:
         """The first cycle of a worker's class; the first of all chooses the clock."""
         if not self._workers and process.cuda_in_use():
-            self._clock = EventClock(sys.modules["torch"])
+            self._clock = EventClock(sys.modules["torch"], self._clock_fault)
         self._workers.add(worker)
         self.journal.works(worker, "host" if self._clock is None else "cuda-event")
 
@@ -101,38 +102,21 @@ class Recorder:
         self._owner = get_ident()
         return True
 
-    def _event(self, cycle: Cycle, place: int) -> None:
-        """Record a CUDA event; after some faults there are only host times."""
-        clock = self._clock
-        try:
-            if clock is None:
-                return
-            if place == TOTAL:
-                clock.begin(cycle)
-            else:
-                clock.record(cycle, place)
-        except Exception as error:  # noqa: BLE001
-            self._clock_fault(error)
-
     def _clock_fault(self, error: BaseException) -> None:
         if self.journal.fault("events", error):
             self._clock = None
             self.journal.tell({"clock": "host"})
 
-    def mark(self, cycle: Cycle, place: int) -> None:
-        """Record the CUDA event of that place of a cycle that is timed."""
-        self._event(cycle, place)
-
     def end(self, cycle: Cycle, result: Any) -> None:
         """The cycle is over on the host."""
         cycle.stamps[1] = monotonic_ns()
-        if cycle.timed:
-            self._event(cycle, TOTAL + 1)
+        if cycle.clock is not None:
+            cycle.clock.mark(cycle, TOTAL + 1)
         self.current = None
         try:
             self._count(cycle, result)
             cycle.verified = None
-            if cycle.key or cycle.timed or self.pending:
+            if cycle.key or cycle.clock is not None or self.pending:
                 self.pending.append(cycle)
             else:
                 self._write(cycle, None)
@@ -143,7 +127,7 @@ class Recorder:
     def abandon(self, cycle: Cycle) -> None:
         """The engine's own method raised: there is no such cycle."""
         self.current = None
-        if cycle.timed and self._clock is not None:
+        if cycle.clock is not None and self._clock is not None:
             self._clock.release(cycle)
         cycle.verified = None
         cycle.in_target = False
@@ -213,7 +197,7 @@ class Recorder:
                 cycle.key = 0
                 cycle.flags |= TOKENS_UNKNOWN
             events = None
-            if cycle.timed and self._clock is not None:
+            if cycle.clock is not None and self._clock is not None:
                 try:
                     if not self._clock.is_over(cycle):
                         return

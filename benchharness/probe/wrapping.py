@@ -20,6 +20,7 @@ from .cycle import (
     FORWARD,
     PLAIN,
     REPLAYED,
+    UNRECORDED,
     VERIFY,
     VERIFY_IS_FORWARD,
 )
@@ -36,8 +37,13 @@ def _cycle(method: Method, recorder: Recorder, flags: int = 0) -> Method:
         if recorder.current is not None:
             return method(*args, **kwargs)
         if not recorder.switch[0]:
+            # Switched on in the middle of this cycle, what it calls must not be taken for a whole one.
             recorder.gap = 1
-            return method(*args, **kwargs)
+            recorder.current = UNRECORDED
+            try:
+                return method(*args, **kwargs)
+            finally:
+                recorder.current = None
         cycle = begin(args, kwargs, flags)
         if cycle is None:
             return method(*args, **kwargs)
@@ -54,21 +60,21 @@ def _cycle(method: Method, recorder: Recorder, flags: int = 0) -> Method:
 
 def _phase(method: Method, recorder: Recorder, place: int) -> Method:
     """A phase of a cycle; where it comes again in one cycle, the first time counts."""
-    mark = recorder.mark
     last = place + 1
 
     def probed(*args: Any, **kwargs: Any) -> Any:
         cycle = recorder.current
         if cycle is None or cycle.stamps[place]:
             return method(*args, **kwargs)
-        if cycle.timed:
-            mark(cycle, place)
+        clock = cycle.clock
+        if clock is not None:
+            clock.mark(cycle, place)
         stamps = cycle.stamps
         stamps[place] = monotonic_ns()
         result = method(*args, **kwargs)
         stamps[last] = monotonic_ns()
-        if cycle.timed:
-            mark(cycle, last)
+        if clock is not None:
+            clock.mark(cycle, last)
         return result
 
     return probed
@@ -76,21 +82,21 @@ def _phase(method: Method, recorder: Recorder, place: int) -> Method:
 
 def _verify(method: Method, recorder: Recorder) -> Method:
     """Verify: a phase whose result may say what was accepted. (Written out: a call more costs 0.1 us.)"""
-    mark = recorder.mark
     last = VERIFY + 1
 
     def probed(*args: Any, **kwargs: Any) -> Any:
         cycle = recorder.current
         if cycle is None or cycle.stamps[VERIFY]:
             return method(*args, **kwargs)
-        if cycle.timed:
-            mark(cycle, VERIFY)
+        clock = cycle.clock
+        if clock is not None:
+            clock.mark(cycle, VERIFY)
         stamps = cycle.stamps
         stamps[VERIFY] = monotonic_ns()
         cycle.verified = result = method(*args, **kwargs)
         stamps[last] = monotonic_ns()
-        if cycle.timed:
-            mark(cycle, last)
+        if clock is not None:
+            clock.mark(cycle, last)
         return result
 
     return probed
@@ -115,7 +121,6 @@ def _target(method: Method, recorder: Recorder) -> Method:
 
 def _forward(method: Method, recorder: Recorder) -> Method:
     """The target model's forward; a draft model's is part of draft and draft-extend."""
-    mark = recorder.mark
     flag_of = batches.graph_flag
     last = FORWARD + 1
 
@@ -124,14 +129,15 @@ def _forward(method: Method, recorder: Recorder) -> Method:
         if cycle is None or cycle.stamps[FORWARD] or getattr(args[0], "is_draft_worker", False):
             return method(*args, **kwargs)
         cycle.in_target = True
-        if cycle.timed:
-            mark(cycle, FORWARD)
+        clock = cycle.clock
+        if clock is not None:
+            clock.mark(cycle, FORWARD)
         stamps = cycle.stamps
         stamps[FORWARD] = monotonic_ns()
         output = method(*args, **kwargs)
         stamps[last] = monotonic_ns()
-        if cycle.timed:
-            mark(cycle, last)
+        if clock is not None:
+            clock.mark(cycle, last)
         cycle.in_target = False
         if not cycle.graph:
             flag = flag_of(output)

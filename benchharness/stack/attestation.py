@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from benchharness.records import (
     Attestation,
@@ -20,10 +22,18 @@ from benchharness.records import (
     ProcessReport,
     Stack,
 )
+from benchharness.stack import procfs
+from benchharness.stack.packages import HOST
 
 KEPT_PREFIXES = ("NCCL_", "CUDA_", "SGLANG_", "VLLM_", "TORCH_", "OMP_", "GGML_", "LD_LIBRARY_PATH")
 SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|AUTH|PRIVATE", re.IGNORECASE)
 MASK = "***"
+OF_THE_PROBE = "BENCHHARNESS_PROBE_"
+"""Variables of the probe's own: a process without them runs what was declared, and is only not timed."""
+PER_START = re.compile(r"^BENCHHARNESS_|_RUN_ID$")
+"""Variables that differ at every start, and say nothing of a stack."""
+GPU_IDENTITY = ("index", "uuid", "pci_bus_id")
+"""What tells one board from another and is no condition of a measurement."""
 
 Explain = Callable[[str], str]
 """Name of a variable -> who is known to change it; empty where nobody is."""
@@ -34,8 +44,7 @@ def processes(
 ) -> tuple[ProcessReport, ...]:
     """What the system says of an engine's processes; those that are gone or can't be read are left out.
 
-    Only processes of the engine's own program count: compilers and other short-lived helpers may well be
-    started with another environment.
+    Only the engine's own processes count (see `procfs.engine_processes`).
 
     Args:
         main_pid: the engine's own process.
@@ -43,31 +52,14 @@ def processes(
         declared: names that are kept beside the allow-list.
     """
     reports = []
-    program = _program(main_pid)
-    for pid in pids:
-        env = _environ(pid) if program is not None and _program(pid) == program else {}
+    for pid in procfs.engine_processes(main_pid, pids):
+        env = procfs.environ(pid)
         if env:
             kept = {
                 name: env[name] for name in sorted(env) if name in declared or name.startswith(KEPT_PREFIXES)
             }
-            reports.append(ProcessReport(pid, env=kept))
+            reports.append(ProcessReport(pid, env=kept, libraries=procfs.libraries(pid)))
     return tuple(reports)
-
-
-def _program(pid: int) -> str | None:
-    try:
-        return str(Path(f"/proc/{pid}/exe").readlink())
-    except OSError:
-        return None
-
-
-def _environ(pid: int) -> dict[str, str]:
-    try:
-        raw = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return {}
-    pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if b"=" in entry)
-    return {name.decode(errors="replace"): value.decode(errors="replace") for name, _, value in pairs}
 
 
 def take(
@@ -92,23 +84,40 @@ def take(
     mismatches = [
         *_env_mismatches(wanted, reports, explain),
         *_package_mismatches(stack, environment, reports),
+        *_source_mismatches(stack, reports),
     ]
     return Attestation(
         engine_version=facts.version,
-        settings=facts.settings,
+        settings={**_about(environment), **facts.settings},
         packages=environment.packages if environment else {},
         processes=tuple(_masked(report) for report in reports),
         mismatches=tuple(_masked_mismatch(mismatch) for mismatch in mismatches),
     )
 
 
+def _about(environment: Environment | None) -> dict[str, Any]:
+    """What makes an environment another one than its requirements say, as settings."""
+    if environment is None:
+        return {}
+    settings = {
+        "overridden_pins": dict(environment.broken_pins),
+        "packages_from_host": list(environment.from_host),
+        "omitted_from_environment": list(environment.omitted),
+    }
+    return {name: value for name, value in settings.items() if value}
+
+
 def _env_mismatches(
     wanted: Mapping[str, str | None], reports: Sequence[ProcessReport], explain: Explain
 ) -> Iterator[Mismatch]:
-    for report in reports:
+    """Each process's differences; where both sources tell the same of one process, the one with its rank."""
+    told: set[tuple[int, str, str | None]] = set()
+    for report in sorted(reports, key=lambda report: report.source != "probe"):
         for name, value in wanted.items():
             effective = report.env.get(name)
-            if effective not in (value, MASK):
+            same = (report.pid, name, effective)
+            if effective not in (value, MASK) and same not in told and not name.startswith(OF_THE_PROBE):
+                told.add(same)
                 yield Mismatch(report.name, f"env.{name}", value, effective, explain(name))
 
 
@@ -120,23 +129,38 @@ def _package_mismatches(
         _plain(name): version for name, version in (environment.packages if environment else {}).items()
     }
     for name, version in stack.packages.items():
-        if environment is not None and not _same_version(installed.get(_plain(name)), version):
+        if environment is not None and not _as_declared(installed.get(_plain(name)), version):
             yield Mismatch("environment", f"packages.{name}", version, installed.get(_plain(name)))
     for report in reports:
         imported = {_plain(name): found for name, found in report.versions.items()}
         for name, version in stack.packages.items():
             found = imported.get(_plain(name))
-            if found is not None and not _same_version(found, version):
+            if found is not None and not _as_declared(found, version):
                 yield Mismatch(report.name, f"packages.{name}", version, found, "another copy is imported")
+
+
+def _source_mismatches(stack: Stack, reports: Sequence[ProcessReport]) -> Iterator[Mismatch]:
+    """A stack from a repository must run the code of its checkout, and no installed copy."""
+    folder = stack.source.folder
+    for report in reports if folder is not None else ():
+        found = report.files.get(stack.engine)
+        if found is not None and Path(str(folder)).resolve() not in Path(found).resolve().parents:
+            commit = str(stack.source.commit)[:12]
+            yield Mismatch(report.name, "source.commit", commit, found, "another copy is imported")
 
 
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _same_version(found: str | None, wanted: str) -> bool:
-    """Equal, or equal up to a local part that the declaration leaves open (2.13.0 and 2.13.0+cpu)."""
-    return found is not None and (found == wanted or found.partition("+")[0] == wanted)
+def _as_declared(found: str | None, wanted: str | None) -> bool:
+    """Equal, or equal up to a local part that the declaration leaves open (2.13.0 and 2.13.0+cpu).
+
+    Any version will do where the host's own is wanted, and none where the package is left out.
+    """
+    if found is None or wanted is None:
+        return found is wanted
+    return wanted in (HOST, found, found.partition("+")[0])
 
 
 def _secret(name: str) -> bool:
@@ -145,7 +169,7 @@ def _secret(name: str) -> bool:
 
 def _masked(report: ProcessReport) -> ProcessReport:
     env = {name: MASK if _secret(name) else value for name, value in report.env.items()}
-    return ProcessReport(report.pid, report.rank, report.gpu, env, report.versions, report.source)
+    return replace(report, env=env)
 
 
 def _masked_mismatch(mismatch: Mismatch) -> Mismatch:
@@ -168,7 +192,35 @@ def _flat(attestation: Attestation) -> dict[str, str]:
     flat = {"engine": str(attestation.engine_version)}
     flat |= {f"settings.{name}": str(value) for name, value in attestation.settings.items()}
     flat |= {f"packages.{name}": version for name, version in attestation.packages.items()}
-    for name in sorted({name for report in attestation.processes for name in report.env}):
+    names = {name for report in attestation.processes for name in report.env}
+    for name in sorted(name for name in names if not PER_START.search(name)):
         values = sorted({report.env.get(name, "not set") for report in attestation.processes})
         flat[f"env.{name}"] = " | ".join(values)
+    return flat | _flat_machine(attestation.machine) | _flat_processes(attestation.processes)
+
+
+def _flat_machine(machine: Mapping[str, Any]) -> dict[str, str]:
+    """Each fact; of GPUs one value where all have it, else each one's in their order."""
+    flat = {f"machine.{name}": str(value) for name, value in machine.items() if name != "gpus"}
+    gpus = machine.get("gpus", ())
+    for name in sorted({name for gpu in gpus for name in gpu} - set(GPU_IDENTITY)):
+        values = [str(gpu.get(name, "-")) for gpu in gpus]
+        flat[f"machine.gpus.{name}"] = values[0] if len(set(values)) == 1 else " | ".join(values)
     return flat
+
+
+def _flat_processes(reports: Sequence[ProcessReport]) -> dict[str, str]:
+    """What only the processes tell: the NCCL that they run, where it lies, and how the probe came in."""
+    told = {
+        "nccl": {report.versions["nccl"] for report in reports if "nccl" in report.versions},
+        "probe.came_by": {report.came_by for report in reports if report.came_by},
+    }
+    for report in reports:
+        for name, paths in report.libraries.items():
+            told.setdefault(f"libraries.{name}", set()).update(map(_within_environment, paths))
+    return {name: " | ".join(sorted(values)) for name, values in told.items() if values}
+
+
+def _within_environment(path: str) -> str:
+    """A library's path without the environment that it lies in, whose name differs for every stack."""
+    return path.partition("/site-packages/")[2] or path
