@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from benchharness.cli.options import json_option, print_json, results_option, set_option
+from benchharness.cli.options import (
+    cache_folder,
+    cache_option,
+    json_option,
+    print_json,
+    results_option,
+    set_option,
+)
 
 
 @click.command(
@@ -15,12 +22,15 @@ from benchharness.cli.options import json_option, print_json, results_option, se
 @click.argument("experiment", type=click.Path(path_type=Path))
 @set_option
 @results_option
+@cache_option
 @json_option
-def command(experiment: Path, sets: tuple[str, ...], results: Path, as_json: bool) -> None:
+def command(
+    experiment: Path, sets: tuple[str, ...], results: Path, cache: Path | None, as_json: bool
+) -> None:
     """Show what EXPERIMENT would run: stacks, launches in order, environments, time.
 
-    Nothing is built and nothing is started. The stack names shown here are the ones that
-    `compare` takes.
+    Nothing is built and nothing is started; commits are looked up, and checked out into the cache.
+    The stack names shown here are the ones that `compare` takes.
     """
     from benchharness import plan, spec
 
@@ -31,11 +41,15 @@ def command(experiment: Path, sets: tuple[str, ...], results: Path, as_json: boo
     execute.check(made)
 
     from benchharness.report import console, plan_view
+
+    lines = console.progress()
+    made = execute.resolve(made, cache_folder(cache), lambda text: lines.print(text, markup=False))
+
     from benchharness.store import costs
 
     known = costs.of_stacks(results, made.experiment)
     seconds = plan.estimate_s(made, execute.guessed_costs(made) | known)
-    environments = execute.environments_of(made)
+    environments = execute.environments_of(made, cache_folder(cache))
     people = console.people(as_json)
     plan_view.show(people, made, environments, seconds, measured=bool(known))
     if as_json:

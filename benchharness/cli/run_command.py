@@ -46,12 +46,15 @@ def command(
     from benchharness.report import console, progress
     from benchharness.store import costs, open_run
 
-    people = console.people(as_json)
+    people, place = console.people(as_json), cache_folder(cache)
+    lines = console.progress()
+    made = execute.resolve(made, place, lambda text: lines.print(text, markup=False))
     with run_start.folder(results, made, declared.source, resume=resume) as folder, run_start.resumable():
+        folder.keep_diffs(execute.diffs(made, place))
         left = plan.without(made, folder.done())
         known = execute.guessed_costs(made) | costs.of_stacks(results, made.experiment)
         with progress.watching(folder.path, left, plan.Remaining(left, known)) as observer:
-            execute.run(folder, cache_folder(cache), observer)
+            execute.run(folder, place, observer)
 
         from benchharness.report import run_view
 

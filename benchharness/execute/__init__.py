@@ -3,5 +3,17 @@
 from benchharness.execute.building import build_environments, environments_of
 from benchharness.execute.loop import check, guessed_costs, run
 from benchharness.execute.observer import Observer
+from benchharness.execute.packing import pack
+from benchharness.execute.resolving import diffs, resolve
 
-__all__ = ["Observer", "build_environments", "check", "environments_of", "guessed_costs", "run"]
+__all__ = [
+    "Observer",
+    "build_environments",
+    "check",
+    "diffs",
+    "environments_of",
+    "guessed_costs",
+    "pack",
+    "resolve",
+    "run",
+]

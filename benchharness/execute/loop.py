@@ -29,7 +29,13 @@ MOST_FAILED_STARTS = 2
 def check(plan: Plan) -> None:
     """Refuse what can be seen to be wrong before anything is built; UsageError."""
     for stack in plan.stacks:
-        engines.named(stack.engine).check(stack, plan.workloads)
+        engine = engines.named(stack.engine)
+        engine.check(stack, plan.workloads)
+        if plan.probe == "alternate" and not engine.probed:
+            raise UsageError(
+                f"measure.probe: alternate needs an engine that the probe knows, and {engine.name} is none",
+                "set measure.probe to true, which is nothing for this engine",
+            )
     for workload in plan.workloads:
         prompts.check(workload, plan.seed)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from benchharness.execute import floors
 from benchharness.execute.observer import Observer
+from benchharness.execute.resolving import with_code
 from benchharness.records import Environment, Model, Stack
 from benchharness.stack import engines, environments, models
 from benchharness.stack.engines.adapter import Engine
@@ -19,11 +23,14 @@ class Prepared:
     stack: Stack
     environment: Environment | None
     model: Model
+    floors: Mapping[str, Any] = field(default_factory=dict)
+    """What its steps must read at least, and how fast its GPUs read (see `floors`)."""
 
 
 def prepare(stack: Stack, cache: Path, observer: Observer) -> Prepared:
-    """Build or find the environment and the model of a stack; UnbuildableError if it can't be."""
+    """Check out, build or find code, environment and model of a stack; UnbuildableError if it can't be."""
     engine = engines.named(stack.engine)
+    stack = with_code(stack, cache)
     spec = engine.environment(stack)
     environment = None
     if spec is not None:
@@ -32,4 +39,4 @@ def prepare(stack: Stack, cache: Path, observer: Observer) -> Prepared:
         observer.step("examining the environment")
         engine.examine(stack, environment)
     model = models.ensure(engine, stack, cache, on_progress=observer.step)
-    return Prepared(engine, stack, environment, model)
+    return Prepared(engine, stack, environment, model, floors.facts(model, environment, cache))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchharness import machine, validity
 from benchharness.errors import EngineError, InvalidMeasurementError, UsageError
@@ -29,10 +30,11 @@ from benchharness.records import (
     Trial,
     Workload,
 )
-from benchharness.stack import attestation, probing, server
+from benchharness.stack import absence, attestation, probing, server
+from benchharness.stats import steadiness
 from benchharness.store import RunFolder
-from benchharness.timings import cycles, probe_cycles
-from benchharness.workload import achieved, client, prompts
+from benchharness.timings import cycles, probe_cycles, probe_file
+from benchharness.workload import achieved, client, load, prompts
 
 TOLD_MISMATCHES = 4
 DEATH_REPORT_S = 1.0
@@ -58,6 +60,7 @@ class Serving:
         self.observer = observer
         probed = plan.probe and prepared.engine.probed
         self.probe_folder = place / "probe" if probed else None
+        self.unseen: tuple[str, ...] = ()
 
     def measure(self, launch: Launch) -> Launch:
         """Carry the launch out; engine trouble becomes its status, trouble with the store goes up."""
@@ -68,6 +71,8 @@ class Serving:
             self.observer.step("starting the engine")
             with self._running(command, port) as running, _death_explains(running):
                 endpoint, facts = self.prepared.engine.connect(self.prepared.stack, running.base_url)
+                started = self.prepared.engine.start_facts(self.place / "server.log")
+                facts = replace(facts, settings=_resolved(self.prepared.floors, started, facts.settings))
                 attested = self._attest(command, facts, running)
                 launch = replace(launch, attestation=attested, start_s=running.start_s)
                 _refuse_mismatches(attested)
@@ -94,8 +99,11 @@ class Serving:
         reports = attestation.processes(running.pid, running.process_ids(), wanted)
         if self.probe_folder is not None:
             reports += probing.reports(self.probe_folder)
+            files = probe_file.read_folder(self.probe_folder)
+            self.unseen = absence.sentences(files, running.pid, running.process_ids(), stack.model.tp)
         explain = partial(self.prepared.engine.who_changes, stack)
-        return attestation.take(stack, command.env, facts, self.prepared.environment, reports, explain)
+        taken = attestation.take(stack, command.env, facts, self.prepared.environment, reports, explain)
+        return replace(taken, machine=machine.conditions(), notes=self.unseen)
 
     def _command(self) -> tuple[int, Command]:
         declared = self.prepared.stack.args.get("port")
@@ -126,6 +134,8 @@ class Serving:
         """Drive one workload and store what came of it, also when the engine died of it."""
         self.observer.step(f"context {workload.context_tokens}")
         engine, stack = self.prepared.engine, self.prepared.stack
+        # What an earlier trial left in a prefix cache takes room and, with a shared prefix, time.
+        engine.flush_cache(stack, running.base_url)
         seed, run = self.planned.seed, self.folder.run
         sent = prompts.for_workload(endpoint, workload, seed=seed, salt=run.salt)
         before = engine.counters(stack, running.base_url)
@@ -136,13 +146,15 @@ class Serving:
             self.observer.request_ends(done, total)
 
         began = time.monotonic_ns()
-        traces = client.drive(
-            endpoint,
-            workload,
-            prompts=sent,
-            progress=ended_one,
-            seed=seed,
-        )
+        with self._switching(workload) as before_send:
+            traces = client.drive(
+                endpoint,
+                workload,
+                prompts=sent,
+                progress=ended_one,
+                seed=seed,
+                before_send=before_send,
+            )
         over = time.monotonic_ns()
         after, trouble = self._counters_after(running)
         timed, shortcomings = self._cycles(traces, began, over)
@@ -163,6 +175,7 @@ class Serving:
             *validity.findings(trial),
             *achieved.findings(workload, traces, ceiling),
             *shortcomings,
+            *steadiness.findings(trial),
         )
         trial = replace(trial, findings=tuple(sorted(found, key=lambda finding: not finding.grave)))
         self.folder.append_trial(trial)
@@ -170,6 +183,13 @@ class Serving:
         if trouble is not None:
             raise trouble
         running.check()
+
+    def _switching(self, workload: Workload) -> AbstractContextManager[client.BeforeSend | None]:
+        """Where the probe alternates, what switches it before each request; it is on for warm-up ones."""
+        if self.plan.probe != "alternate" or self.probe_folder is None:
+            return nullcontext()
+        order = load.alternation(workload.requests, self.planned.seed)
+        return probing.alternating(self.probe_folder, (True,) * prompts.warmups(workload) + order)
 
     def _cycles(
         self, traces: tuple[RequestTrace, ...], began_ns: int, ended_ns: int
@@ -179,8 +199,9 @@ class Serving:
         if self.probe_folder is None:
             return streamed, ()
         files = probing.files(self.probe_folder, began_ns, ended_ns)
-        probed = probe_cycles.cycles(files, traces)
-        return probed or streamed, probe_cycles.findings(files, self.prepared.stack.model.tp)
+        probed = probe_cycles.cycles(files, [trace for trace in traces if trace.probed is not False])
+        shortcomings = probe_cycles.findings(files, self.prepared.stack.model.tp, self.unseen)
+        return probed or streamed, (*absence.deaths(files), *shortcomings)
 
     def _counters_after(self, running: server.Server) -> tuple[EngineCounters, EngineError | None]:
         """The counters once more, or why the engine doesn't tell them: the trial is stored all the same."""
@@ -238,3 +259,11 @@ def difference(before: EngineCounters, after: EngineCounters) -> EngineCounters:
         accepted_tokens=moved("accepted_tokens"),
         cycles=moved("cycles"),
     )
+
+
+def _resolved(
+    floors: Mapping[str, Any], started: Mapping[str, Any], told: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All that is known of the settings: the server's own word, but for what it leaves to its start."""
+    open_still = {name for name, value in told.items() if value in (None, "auto")}
+    return {**floors, **told, **{k: v for k, v in started.items() if k not in told or k in open_still}}

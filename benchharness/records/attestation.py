@@ -17,7 +17,11 @@ class ProcessReport:
         gpu: index of its GPU; None where it has none or none is known.
         env: effective variables: an allow-list and what was declared; values that look like secrets masked.
         versions: module -> version really imported; empty where only the system could be asked.
+        files: module -> path that it was imported from; empty where only the system could be asked.
         source: `probe` (told by the process itself) or `proc` (read from the system).
+        came_by: how the probe came in: `sitecustomize` or `plugin`; empty where only the system was asked.
+        libraries: name -> path of a library that the process has mapped (`nccl`), by the system; several
+            paths where it has several copies.
     """
 
     pid: int
@@ -26,6 +30,9 @@ class ProcessReport:
     env: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     source: str = "proc"
+    files: Mapping[str, str] = field(default_factory=dict)
+    came_by: str = ""
+    libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -69,6 +76,8 @@ class Attestation:
         packages: distribution -> version of its environment.
         processes: its processes.
         mismatches: whatever is not as declared; with one of them nothing is timed.
+        machine: driver, GPUs and processor as they were for this launch (see `machine.conditions`).
+        notes: what the harness could not see of it, one sentence each.
     """
 
     engine_version: str | None = None
@@ -76,3 +85,5 @@ class Attestation:
     packages: Mapping[str, str] = field(default_factory=dict)
     processes: tuple[ProcessReport, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where the engine's code comes from: a `release` on the index, or `repo` at `commit`."""
+    """Where the engine's code comes from: a `release` on the index, or `repo` at `commit`.
+
+    Attributes:
+        release: on the package index.
+        repo: a local clone or an address.
+        commit: hash, tag or branch; the full hash once a run has begun. None, before that: the clone as it
+            stands, with its uncommitted work.
+        patch: a file for `git apply`, on top of the commit.
+        diff_sha256: of all that differs from the commit (uncommitted work, patch), known once a run has
+            begun; empty if nothing does. The run's folder keeps the diff itself under `sources/`.
+        folder: where the code lies; only known while a launch is prepared, and never stored.
+    """
 
     release: str | None = None
     repo: str | None = None
     commit: str | None = None
     patch: str | None = None
+    diff_sha256: str = ""
+    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,8 @@ class Stack:
         name: short and unique within an experiment, made from the matrix values.
         engine: name of the engine's adapter.
         python: version of the interpreter of its environment ("3.12"); None is the harness's own.
-        packages: distribution name -> version; overrides of the engine's own pins.
+        packages: distribution name -> version; overrides of the engine's own pins. `host` takes the one of
+            the interpreter that the environment is made of; None leaves it out.
         find_links: extra folders or pages with wheels.
         extra_index_urls: further package indexes.
         env: environment variable -> value, for the engine's processes.
@@ -48,7 +62,7 @@ class Stack:
     engine: str
     source: Source = Source()
     python: str | None = None
-    packages: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str | None] = field(default_factory=dict)
     find_links: tuple[str, ...] = ()
     extra_index_urls: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -120,7 +134,11 @@ class PlannedLaunch:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do, in order."""
+    """What a run will do, in order.
+
+    Attributes:
+        probe: time cycles inside the engine's processes; `alternate` switches that by request.
+    """
 
     experiment: str
     stacks: tuple[Stack, ...]
@@ -129,7 +147,7 @@ class Plan:
     pairing: str
     seed: int
     start_timeout_s: float = 600.0
-    probe: bool = True
+    probe: bool | Literal["alternate"] = True
 
     def stack(self, name: str) -> Stack:
         """The stack of that name; KeyError if there is none."""

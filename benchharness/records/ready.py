@@ -18,6 +18,10 @@ class EnvironmentSpec:
         find_links: folders or pages with wheels.
         extra_index_urls: further package indexes.
         imports: modules that must import for the environment to count as built.
+        overrides: requirement lines that replace whatever else is asked of those distributions.
+        excludes: distributions that stay out, whoever asks for them.
+        host: distributions taken from the interpreter that the environment is made of, by links, together
+            with what they require as far as that interpreter has it.
     """
 
     python: str | None = None
@@ -26,6 +30,9 @@ class EnvironmentSpec:
     find_links: tuple[str, ...] = ()
     extra_index_urls: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    host: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,9 @@ class Environment:
         python: full version of that interpreter.
         packages: distribution name -> version of all that is installed.
         built_s: seconds that building took this time; 0.0 when it was reused.
+        from_host: distributions that are links to the host's own.
+        omitted: what a bundle left out: patterns of files, and `NAME (package)` for whole distributions.
+        broken_pins: distribution -> "what is required of it -> what is installed", where these disagree.
     """
 
     key: str
@@ -47,6 +57,9 @@ class Environment:
     python: str
     packages: Mapping[str, str]
     built_s: float = 0.0
+    from_host: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
+    broken_pins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class WorkerReport:
         absent: those that the release lacks, of the modules that the process imported.
         faults: what went wrong in the probe: place -> times, last error, and whether it was switched off.
         clock: `cuda-event`, `host`, or empty where no cycle ran.
+        came_by: how the probe came in: `sitecustomize`, or `plugin` (SGLang's own entry points).
     """
 
     pid: int
@@ -50,8 +51,18 @@ class WorkerReport:
     absent: tuple[str, ...] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
     clock: str = ""
+    came_by: str = ""
 
     @property
     def process(self) -> ProcessReport:
         """The same for an attestation."""
-        return ProcessReport(self.pid, self.rank, self.gpu_id, self.env, self.versions, source="probe")
+        return ProcessReport(
+            pid=self.pid,
+            rank=self.rank,
+            gpu=self.gpu_id,
+            env=self.env,
+            versions=self.versions,
+            source="probe",
+            files=self.files,
+            came_by=self.came_by,
+        )

@@ -15,8 +15,8 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,40 @@ def checkout(source: Source, cache: Path) -> Checkout:
             f"the checkout under {folder} can't be written: {error.strerror}",
             "free some space or choose another cache folder",
         ) from error
+
+
+def pinned(source: Source, cache: Path) -> Source:
+    """The same source by its full hash, and with the digest of what differs from that commit.
+
+    Raises as `checkout` does.
+    """
+    made = checkout(source, cache)
+    return replace(source, commit=made.commit, diff_sha256=made.diff_sha256)
+
+
+def of_pinned(source: Source, cache: Path) -> Checkout:
+    """The code of a source that `pinned` gave, made again where its folder is gone.
+
+    Raises UsageError where it can't be made as it was: uncommitted work that is no longer there.
+    """
+    for record in sorted(_standing_records(source, cache)):
+        found = _standing(record.with_suffix(""))
+        if found and (found.commit, found.diff_sha256) == (source.commit, source.diff_sha256):
+            return found
+    made = checkout(source, cache)
+    if made.diff_sha256 != source.diff_sha256:
+        raise UsageError(
+            f"what differed from {str(source.commit)[:12]} in {without_password(str(source.repo))} can't be "
+            "found any more",
+            "give the diff that the run's folder keeps under sources/ as `source.patch`",
+        )
+    return made
+
+
+def _standing_records(source: Source, cache: Path) -> Iterator[Path]:
+    """Records of checkouts of that commit."""
+    name = _name(str(source.repo), repository_at(str(source.repo)))
+    return (cache.absolute() / "sources" / name).glob(f"{str(source.commit)[:12]}*.json")
 
 
 def without_password(repo: str) -> str:
@@ -250,6 +284,8 @@ def _standing(path: Path) -> Checkout | None:
             f"the checkout {path} was changed since it was made, so it is not {found.commit[:12]} any more",
             "remove that folder and it will be made again; use `source.patch` for changes",
         )
+    with suppress(OSError):
+        os.utime(_record_path(path))  # by which `env gc` knows what is no longer used
     return found
 
 

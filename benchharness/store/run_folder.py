@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +52,16 @@ class RunFolder:
         """Indices of the launches that need not be made: those that failed are tried again."""
         launches = (documents.read(path, Launch) for path in documents.over(self.path))
         return frozenset(launch.index for launch in launches if launch.status != LaunchStatus.FAILED)
+
+    def keep_diffs(self, diffs: Mapping[str, str]) -> None:
+        """Keep what stacks differ from their commits by, as `sources/DIGEST.diff`."""
+        folder = self.path / "sources"
+        try:
+            for digest, text in diffs.items():
+                folder.mkdir(exist_ok=True)
+                (folder / f"{digest[:12]}.diff").write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise documents.disk_error(folder, error) from None
 
     def begin_launch(self, index: int) -> Path:
         """A new folder for a launch; what an interrupted one left is kept beside it."""

@@ -11,6 +11,7 @@ _MODULES = {
     "llamacpp": "benchharness.stack.engines.llamacpp",
     "sglang": "benchharness.stack.engines.sglang",
     "standin": "benchharness.stack.engines.standin",
+    "vllm": "benchharness.stack.engines.vllm",
 }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from benchharness.records import (
     Command,
@@ -27,11 +27,13 @@ class Engine(Protocol):
         name: as experiment files write it.
         synthetic: a stand-in whose timings are declared, not measured.
         probed: the probe knows how to time this engine's cycles from within.
+        runs_checkouts: it can be run from a commit of its repository.
     """
 
     name: str
     synthetic: bool
     probed: bool
+    runs_checkouts: bool
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
         """Refuse what can be seen to be wrong before anything is built; raises UsageError."""
@@ -42,7 +44,11 @@ class Engine(Protocol):
         ...
 
     def environment(self, stack: Stack) -> EnvironmentSpec | None:
-        """What the engine's environment must hold; None if the harness's own interpreter serves."""
+        """What the engine's environment must hold; None if the harness's own interpreter serves.
+
+        A stack with a repository has its code in `source.folder`. Raises UsageError if that is no code of
+        this engine's.
+        """
         ...
 
     def examine(self, stack: Stack, environment: Environment) -> object:
@@ -85,6 +91,18 @@ class Engine(Protocol):
 
     def who_changes(self, stack: Stack, variable: str) -> str:
         """Who is known to change that variable in this release of the engine; empty where nobody is."""
+        ...
+
+    def flush_cache(self, stack: Stack, base_url: str) -> bool:
+        """Have the server forget prefixes of earlier prompts; False where it has no way to. EngineError."""
+        ...
+
+    def start_facts(self, log: Path) -> Mapping[str, Any]:
+        """What the start-up log alone tells of what the start resolved; empty where it tells nothing.
+
+        Keys are field terms with units (`kv_cache_tokens`, `graph_batch_sizes`, `attention_backend`); they
+        join `EngineFacts.settings`, whose own values win.
+        """
         ...
 
     def counters(self, stack: Stack, base_url: str) -> EngineCounters:

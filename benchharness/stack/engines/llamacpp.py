@@ -10,7 +10,7 @@ machine), a slot for each stream with room for the longest request, no copies of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from benchharness.records import (
     Stack,
     Workload,
 )
+from benchharness.stack import packages
 from benchharness.stack.engines import llamacpp_check, llamacpp_control
 from benchharness.stack.engines.llamacpp_settings import (
     PACKAGE,
@@ -47,6 +48,7 @@ class LlamaCpp:
     name = "llamacpp"
     synthetic = False
     probed = False
+    runs_checkouts = False
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
         """Refuse a source, model, argument or length that can't work; names are left to the release."""
@@ -62,11 +64,13 @@ class LlamaCpp:
 
     def environment(self, stack: Stack) -> EnvironmentSpec:
         """The wheel of the release, and whatever `packages` adds or overrides."""
-        packages = {PACKAGE: stack.source.release} | dict(stack.packages)
+        declared = packages.declared({PACKAGE: stack.source.release} | dict(stack.packages))
         return EnvironmentSpec(
             python=stack.python,
-            requirements=tuple(f"{name}=={version}" for name, version in packages.items()),
+            requirements=declared.lines,
             imports=(PACKAGE,),
+            excludes=declared.left_out,
+            host=declared.host,
         )
 
     def examine(self, stack: Stack, environment: Environment) -> None:
@@ -139,6 +143,14 @@ class LlamaCpp:
     def who_changes(self, stack: Stack, variable: str) -> str:
         """Nobody: this engine leaves its variables alone."""
         return ""
+
+    def flush_cache(self, stack: Stack, base_url: str) -> bool:
+        """llama.cpp is asked to keep no prompts (`cache_prompt: false`), and has no such call."""
+        return False
+
+    def start_facts(self, log: Path) -> Mapping[str, Any]:
+        """Nothing that the server's own answers lack."""
+        return {}
 
     def counters(self, stack: Stack, base_url: str) -> EngineCounters:
         """From /metrics; the speculative ones exist from b11063 on.

@@ -1,4 +1,4 @@
-"""The SGLang engine, by releases on the index.
+"""The SGLang engine, by releases on the index or commits of a repository.
 
 `args` are SGLang's own flags without the hyphens in front (`speculative-num-steps: 3`); `null` takes one
 away. Flags that were renamed are passed in the spelling of the installed release, and one that it lacks is
@@ -10,9 +10,10 @@ float32, no compilation and a fixed seed are the defaults, which `args` and `env
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from benchharness.errors import EngineError, UnbuildableError
 from benchharness.records import (
@@ -34,10 +35,10 @@ from benchharness.stack.engines import (
     sglang_environment,
     sglang_options,
     sglang_overrides,
+    sglang_source,
+    sglang_start,
 )
 from benchharness.stack.engines.sglang_settings import RECIPES, algorithm, defaults, given, variables
-
-READY_LINE = "The server is fired up and ready to roll!"
 
 
 class Sglang:
@@ -46,6 +47,7 @@ class Sglang:
     name = "sglang"
     synthetic = False
     probed = True
+    runs_checkouts = True
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
         """Refuse a source, model, argument or length that can't work; flags are left to the release."""
@@ -65,12 +67,11 @@ class Sglang:
         return sglang_environment.environment(stack)
 
     def model_environment(self, stack: Stack) -> EnvironmentSpec | None:
-        """numpy and safetensors, pinned so that a seed gives the same files for ever."""
+        """What the recipe's script needs, pinned so that a seed gives the same files for ever."""
         if stack.model.recipe is None:
             return None
-        return EnvironmentSpec(
-            requirements=RECIPES[stack.model.recipe].requirements, imports=("numpy", "safetensors")
-        )
+        recipe = RECIPES[stack.model.recipe]
+        return EnvironmentSpec(requirements=recipe.requirements, imports=recipe.imports)
 
     def make_model(self, stack: Stack, environment: Environment, folder: Path) -> Command:
         """Carry out the recipe, about half a second for 20 MB."""
@@ -85,12 +86,20 @@ class Sglang:
         )
 
     def examine(self, stack: Stack, environment: Environment) -> sglang_options.Options:
-        """What the installed release understands, read once an environment.
+        """What the installed release or the commit understands, read once for each.
+
+        A checkout gets links to the compiled modules that it lacks.
 
         Raises UnbuildableError if SGLang doesn't import in its environment, UsageError if the release lacks
         an argument that the stack declares.
         """
-        options = sglang_options.installed(environment, variables(stack))
+        kept = Path(environment.path)
+        if stack.source.folder is not None:
+            # Each commit has arguments of its own; checkouts are never changed, so neither are these.
+            kept = Path(stack.source.folder).with_name(f"{Path(stack.source.folder).name}.arguments")
+            kept.mkdir(exist_ok=True)
+            sglang_source.link_compiled(Path(stack.source.folder), environment)
+        options = sglang_options.installed(environment, variables(stack), kept)
         sglang_arguments.command_line(given(stack), {}, options, _whose(stack))
         return options
 
@@ -119,7 +128,7 @@ class Sglang:
 
     def readiness(self, stack: Stack) -> Readiness:
         """SGLang's own line, which follows a first request; then /health."""
-        return Readiness(log_line=re.escape(READY_LINE), health_path="/health")
+        return Readiness(log_line=re.escape(sglang_start.READY), health_path="/health")
 
     def connect(self, stack: Stack, base_url: str) -> tuple[Endpoint, EngineFacts]:
         """Ask for slots and limit, and read the vocabulary from the model's files.
@@ -130,6 +139,14 @@ class Sglang:
         told = dict(server.told)
         if sglang_environment.has_cpu_kernels(stack):
             told["kernel_library"] = "CPU stand-in"
+        source = stack.source
+        if source.folder is not None:
+            told |= {
+                "repo": source.repo,
+                "commit": source.commit,
+                "follows_release": sglang_source.release(stack),
+            }
+            told |= {"diff_sha256": source.diff_sha256} if source.diff_sha256 else {}
         overridden = sglang_environment.overridden_pins(stack)
         if overridden:
             told["overridden_pins"] = overridden
@@ -142,9 +159,18 @@ class Sglang:
         )
         return endpoint, EngineFacts(version=server.version, settings=told)
 
+    def flush_cache(self, stack: Stack, base_url: str) -> bool:
+        """Empty the radix cache, as every release can."""
+        sglang_control.flush_cache(base_url)
+        return True
+
+    def start_facts(self, log: Path) -> Mapping[str, Any]:
+        """Backends, captured graphs, cache sizes, all-reduce path: see `sglang_start`."""
+        return sglang_start.facts(log)
+
     def who_changes(self, stack: Stack, variable: str) -> str:
         """What SGLang itself does to that variable in this release; empty where it leaves it alone."""
-        return sglang_overrides.who_changes(stack.source.release, variable)
+        return sglang_overrides.who_changes(sglang_source.release(stack), variable)
 
     def counters(self, stack: Stack, base_url: str) -> EngineCounters:
         """From /metrics. SGLang counts verify calls in newer releases, and drafts only in its answers."""
@@ -156,7 +182,8 @@ class Sglang:
 
 
 def _whose(stack: Stack) -> str:
-    return f"stack {stack.name}: SGLang {stack.source.release}"
+    source = stack.source
+    return f"stack {stack.name}: SGLang {source.release or str(source.commit)[:12]}"
 
 
 ENGINE = Sglang()

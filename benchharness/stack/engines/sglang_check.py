@@ -12,7 +12,7 @@ from pathlib import Path
 from benchharness.errors import UsageError, nearest
 from benchharness.records import Stack, Workload
 from benchharness.stack.engines.sglang_arguments import RENAMED, spelled
-from benchharness.stack.engines.sglang_environment import normal, on_cpu, release_order
+from benchharness.stack.engines.sglang_environment import on_cpu, release_order
 from benchharness.stack.engines.sglang_settings import (
     NEEDS_DRAFT_MODEL,
     RECIPES,
@@ -20,6 +20,7 @@ from benchharness.stack.engines.sglang_settings import (
     algorithm,
     is_local,
 )
+from benchharness.stack.packages import normal
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", re.ASCII)
 _OWNED = {
@@ -38,17 +39,20 @@ _OWNED = {
 
 
 def refuse_source(stack: Stack) -> None:
-    """Refuse anything but a release on the index."""
+    """Refuse anything but a release on the index or a repository."""
     source = stack.source
-    if source.repo or source.commit or source.patch:
-        raise UsageError(
-            f"stack {stack.name}: sglang runs releases only, not yet a repository or a commit",
-            "replace `source:` by {release: VERSION}, as 0.5.23",
-        )
+    if source.repo:
+        named = stack.packages.get("sglang")
+        if named is not None and not release_order(named):
+            raise UsageError(
+                f"stack {stack.name}: `packages.sglang` is {named!r}, no release of SGLang",
+                "write it as 0.5.23",
+            )
+        return
     if not source.release:
         raise UsageError(
-            f"stack {stack.name}: no release of SGLang is given",
-            "add `source: {release: VERSION}`, as 0.5.23",
+            f"stack {stack.name}: neither a release nor a repository of SGLang is given",
+            "add `source: {release: VERSION}`, as 0.5.23, or {repo: CLONE, commit: HASH}",
         )
     for name in stack.packages:
         if normal(name) == "sglang":

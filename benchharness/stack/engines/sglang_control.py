@@ -103,6 +103,12 @@ def settings(base_url: str) -> Settings:
     )
 
 
+def flush_cache(base_url: str) -> None:
+    """Have the server forget the prefixes that it keeps. Raises EngineError where it refuses."""
+    answer = _answer(base_url, "/flush_cache", method="POST")
+    _refuse_status(answer, "/flush_cache")
+
+
 def counters(base_url: str) -> dict[str, int]:
     """Counters of /metrics by their names without prefix, summed over labels; none where turned off."""
     answer = _answer(base_url, "/metrics")
@@ -185,11 +191,11 @@ def _first_json(base_url: str, paths: tuple[str, ...]) -> Mapping[str, Any]:
     raise AssertionError("the last path returns or raises")
 
 
-def _answer(base_url: str, path: str) -> requests.Response:
+def _answer(base_url: str, path: str, method: str = "GET") -> requests.Response:
     try:
         with requests.Session() as session:
             session.trust_env = False  # a proxy of the user's must not come between
-            return session.get(base_url + path, timeout=TIMEOUT_S)
+            return session.request(method, base_url + path, timeout=TIMEOUT_S)
     except requests.RequestException as error:
         raise EngineError(
             f"SGLang at {base_url} does not answer {path} ({type(error).__name__})", "see its log"

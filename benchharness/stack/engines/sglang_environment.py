@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchharness.records import EnvironmentSpec, Stack
+from benchharness.stack import packages
+from benchharness.stack.engines import engine_packages, sglang_source
 
 CPU_REQUIREMENTS = Path(__file__).with_name("sglang_cpu_requirements.txt")
 CPU_KERNELS = Path(__file__).with_name("sglang_cpu_kernels")
@@ -30,6 +32,9 @@ PINS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("0.5.3.post2", {"torch": "2.8.0", "transformers": "4.57.1", "huggingface-hub": "0.36.0"}),
 )
 """First release -> its own pins, as far as the frozen set doesn't serve it. Newest first."""
+
+FIRST_WITHOUT_EXTRAS = "0.5.3rc0"
+"""From here on the distribution by itself asks for what a server needs; before, its extra `all` does."""
 
 COMMON_PINS = {"tokenizers": "0.22.2", "huggingface-hub": "1.33.0"}
 
@@ -54,54 +59,45 @@ def on_cpu(stack: Stack) -> bool:
 
 def has_cpu_kernels(stack: Stack) -> bool:
     """The stand-in for the kernel library is used: on a CPU, unless the stack names a real one."""
-    return on_cpu(stack) and not {normal(name) for name in stack.packages} & set(KERNEL_LIBRARIES)
+    named = packages.declared(stack.packages)
+    return on_cpu(stack) and not (set(named.pinned) | set(named.host)) & set(KERNEL_LIBRARIES)
 
 
-def own_pins(release: str) -> dict[str, str]:
-    """The pins of that release that matter on a CPU; those of the oldest known for still older ones."""
-    order = release_order(release)
+def own_pins(stack: Stack) -> dict[str, str]:
+    """SGLang's pins that matter on a CPU: of its commit, or of its release.
+
+    Releases older than the oldest known have the pins of that one.
+    """
+    order = release_order(sglang_source.release(stack))
     known = next((pins for first, pins in PINS if release_order(first) <= order), PINS[-1][1])
-    return {**COMMON_PINS, **known}
+    names = {name for _, pins in PINS for name in pins} | set(COMMON_PINS)
+    of_commit = {name: version for name, version in commit_pins(stack).items() if name in names}
+    return {**COMMON_PINS, **known, **of_commit}
+
+
+def commit_pins(stack: Stack) -> dict[str, str]:
+    """What the stack's own checkout pins; nothing for a release, whose wheel says it itself."""
+    return sglang_source.pins(Path(stack.source.folder)) if stack.source.folder else {}
 
 
 def environment(stack: Stack) -> EnvironmentSpec:
     """The specification of the stack's environment."""
-    release = stack.source.release or ""
-    declared = {normal(name): version for name, version in stack.packages.items()}
+    sglang_source.refuse_other_code(stack)
+    release = sglang_source.release(stack)
     if on_cpu(stack):
-        wanted = frozen() | own_pins(release) | {"sglang": release} | declared
-    else:
-        wanted = {"sglang": release} | declared
-    return EnvironmentSpec(
-        python=stack.python,
-        requirements=tuple(sorted(f"{name}=={version}" for name, version in wanted.items())),
-        no_deps=on_cpu(stack),
-        find_links=stack.find_links,
-        extra_index_urls=stack.extra_index_urls,
-        imports=("torch",),
-    )
+        return engine_packages.specification(
+            stack, frozen() | own_pins(stack) | {"sglang": release}, whole=True
+        )
+    extras = release_order(release) < release_order(FIRST_WITHOUT_EXTRAS)
+    name = "sglang[all]" if extras else "sglang"
+    return engine_packages.specification(stack, {name: release}, whole=False, pins=commit_pins(stack))
 
 
 def frozen() -> dict[str, str]:
     """The frozen set: normalised name -> version."""
-    lines = CPU_REQUIREMENTS.read_text(encoding="utf-8").splitlines()
-    pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
-    return {normal(name): version for name, version in pairs}
+    return engine_packages.frozen(CPU_REQUIREMENTS)
 
 
 def overridden_pins(stack: Stack) -> dict[str, str]:
     """What the stack declares against the pins of SGLang and of the frozen set: name -> "pin -> declared"."""
-    if not on_cpu(stack):
-        return {}
-    pins = frozen() | own_pins(stack.source.release or "")
-    declared = {normal(name): version for name, version in stack.packages.items()}
-    return {
-        name: f"{pins[name]} -> {version}"
-        for name, version in sorted(declared.items())
-        if name in pins and pins[name] != version
-    }
-
-
-def normal(name: str) -> str:
-    """The normalised name of a distribution."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return engine_packages.overridden(frozen() | own_pins(stack), stack) if on_cpu(stack) else {}

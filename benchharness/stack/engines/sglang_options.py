@@ -43,8 +43,26 @@ with open(sys.argv[1], "w", encoding="utf-8") as file:
 
 
 @dataclass(frozen=True)
+class Parser:
+    """How an engine is asked for its arguments.
+
+    Attributes:
+        engine: its name, for messages.
+        stem: first part of the names of what is kept.
+        code: Python that writes a list of the parser's actions as JSON into the file named first.
+    """
+
+    engine: str
+    stem: str
+    code: str
+
+
+SGLANG = Parser("SGLang", "sglang-arguments", CODE)
+
+
+@dataclass(frozen=True)
 class Option:
-    """One argument of SGLang's command line.
+    """One argument of an engine's command line.
 
     Attributes:
         names: all its spellings, with their hyphens; the first is the usual one.
@@ -64,21 +82,25 @@ Options = Mapping[str, Option]
 """By every spelling."""
 
 
-def installed(environment: Environment, variables: Mapping[str, str | None]) -> Options:
-    """The arguments of the SGLang in that environment, read once and kept in its folder.
+def installed(
+    environment: Environment, variables: Mapping[str, str | None], folder: Path, parser: Parser = SGLANG
+) -> Options:
+    """The arguments of the engine that runs in that environment, read once and kept in a folder.
 
     Args:
-        environment: where SGLang is installed.
+        environment: where the engine is installed, or what its code needs.
         variables: the variables that its processes get.
+        folder: stands for exactly that code.
+        parser: how the engine is asked.
 
     Raises:
-        UnbuildableError: SGLang doesn't import there.
+        UnbuildableError: the engine doesn't import there.
         InfrastructureError: it can't be asked.
     """
-    kept = Path(environment.path) / "sglang-arguments.json"
+    kept = folder / f"{parser.stem}.json"
     found = _kept(kept)
     if found is None:
-        found = _ask(environment, variables)
+        found = _ask(environment, variables, parser)
         draft = kept.with_suffix(f".{os.getpid()}.new")
         content = {"layout": LAYOUT, "options": [asdict(option) for option in found]}
         draft.write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -104,16 +126,17 @@ def _kept(path: Path) -> tuple[Option, ...] | None:
         return None
 
 
-def _ask(environment: Environment, variables: Mapping[str, str | None]) -> tuple[Option, ...]:
+def _ask(environment: Environment, variables: Mapping[str, str | None], parser: Parser) -> tuple[Option, ...]:
     folder = Path(environment.path)
-    answer, log = folder / f"sglang-arguments.{os.getpid()}.raw", folder / "sglang-arguments.log"
+    answer, log = folder / f"{parser.stem}.{os.getpid()}.raw", folder / f"{parser.stem}.log"
     answer.unlink(missing_ok=True)
-    command = Command((environment.python_path, "-c", CODE, str(answer)), variables, cwd=str(folder))
+    command = Command((environment.python_path, "-c", parser.code, str(answer)), variables, cwd=str(folder))
     try:
         tree = ProcessTree(command, log)
     except OSError as error:
         raise InfrastructureError(
-            f"SGLang can't be asked for its arguments: {error.strerror}", f"look at {environment.python_path}"
+            f"{parser.engine} can't be asked for its arguments: {error.strerror}",
+            f"look at {environment.python_path}",
         ) from None
     try:
         tree.wait(TIMEOUT_S)
@@ -121,10 +144,14 @@ def _ask(environment: Environment, variables: Mapping[str, str | None]) -> tuple
     finally:
         tree.stop(grace_s=1.0)
     if not in_time:
-        raise InfrastructureError(f"SGLang took longer than {TIMEOUT_S:g} s to import", f"its log is {log}")
+        raise InfrastructureError(
+            f"{parser.engine} took longer than {TIMEOUT_S:g} s to import", f"its log is {log}"
+        )
     if tree.exit_code != 0:
         last = next(iter(log_tail(log, 1)), f"it ended with code {tree.exit_code}")
-        raise UnbuildableError(f"SGLang doesn't import in its environment: {last}", f"the log is {log}")
+        raise UnbuildableError(
+            f"{parser.engine} doesn't import in its environment: {last}", f"the log is {log}"
+        )
     try:
         found = json.loads(answer.read_text(encoding="utf-8"))
     finally:

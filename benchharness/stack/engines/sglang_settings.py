@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchharness.records import Model, Stack, Workload
+from benchharness.stack.engines import sglang_source
 from benchharness.stack.engines.sglang_arguments import spelled
 from benchharness.stack.engines.sglang_environment import CPU_KERNELS, has_cpu_kernels, on_cpu
 
@@ -35,23 +36,36 @@ class Recipe:
     Attributes:
         script: writes a folder for the target and for each draft.
         requirements: what the script's environment must hold.
+        imports: modules that the script needs.
         context_tokens: the model's own limit.
         drafts: way to speculate -> folder of its draft.
+        args: arguments of the engine that go with the model, by flag, unless the stack says otherwise.
     """
 
     script: Path
     requirements: tuple[str, ...]
+    imports: tuple[str, ...]
     context_tokens: int
     drafts: Mapping[str, str]
+    args: Mapping[str, Any] = field(default_factory=dict)
 
 
 RECIPES = {
     "tiny-sglang": Recipe(
         Path(__file__).with_name("tiny_sglang_recipe.py"),
         ("numpy==2.4.6", "safetensors==0.8.0"),
+        ("numpy", "safetensors"),
         4096,
         {"STANDALONE": "standalone", "EAGLE": "eagle", "EAGLE3": "eagle3"},
-    )
+    ),
+    "dummy-llama-8b": Recipe(
+        Path(__file__).with_name("dummy_llama_recipe.py"),
+        (),
+        (),
+        131_072,
+        {"STANDALONE": "standalone", "EAGLE3": "eagle3"},
+        {"load-format": "dummy"},
+    ),
 }
 
 
@@ -82,7 +96,11 @@ def defaults(stack: Stack, model: Model, workloads: Sequence[Workload]) -> dict[
         "tp-size": model.tp,
         "host": "127.0.0.1",
         "enable-metrics": True,
+        # By itself SGLang draws a seed at every start, which changes what speculation accepts.
+        "random-seed": 1,
     }
+    if stack.model.recipe is not None:
+        chosen |= RECIPES[stack.model.recipe].args
     speculation = algorithm(stack)
     if speculation is not None and speculation not in NO_DRAFT_MODEL and model.draft is not None:
         chosen["speculative-draft-model-path"] = _place(model.draft)
@@ -94,7 +112,6 @@ def defaults(stack: Stack, model: Model, workloads: Sequence[Workload]) -> dict[
             "dtype": "float32",
             "mem-fraction-static": 0.3,
             "max-total-tokens": _cache_tokens(workloads),
-            "random-seed": 1,
         }
     return chosen
 
@@ -107,19 +124,24 @@ def variables(stack: Stack) -> dict[str, str | None]:
         # SGLang renames its processes, which by itself wipes out what /proc tells of their variables.
         "SPT_NOENV": "1",
     }
+    if stack.model.recipe is not None:
+        # Whatever a model that was made here lacks, no hub has.
+        chosen["HF_HUB_OFFLINE"] = "1"
     if on_cpu(stack):
         chosen |= {
             "SGLANG_USE_CPU_ENGINE": "1",
-            "HF_HUB_OFFLINE": "1",
             # Two threads spin against each other on a busy machine.
             "OMP_NUM_THREADS": "1",
             # Compiling takes minutes, and can't see through the stand-in's operators.
             "TORCH_COMPILE_DISABLE": "1",
         }
     chosen |= stack.env
-    if has_cpu_kernels(stack):
+    ours = [str(CPU_KERNELS)] if has_cpu_kernels(stack) else []
+    if stack.source.folder is not None:
+        ours.append(str(Path(stack.source.folder) / sglang_source.PYTHON))
+    if ours:
         users = chosen.get("PYTHONPATH", os.environ.get("PYTHONPATH"))
-        chosen["PYTHONPATH"] = os.pathsep.join([str(CPU_KERNELS), *([users] if users else [])])
+        chosen["PYTHONPATH"] = os.pathsep.join([*ours, *([users] if users else [])])
     return chosen
 
 

@@ -117,6 +117,7 @@ class StandIn:
     name = "standin"
     synthetic = True
     probed = False
+    runs_checkouts = False
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
         """Refuse unknown or unfit settings, a model recipe, and workloads beyond the context limit."""
@@ -194,6 +195,14 @@ class StandIn:
     def who_changes(self, stack: Stack, variable: str) -> str:
         """Nobody: this engine leaves its variables alone."""
         return ""
+
+    def flush_cache(self, stack: Stack, base_url: str) -> bool:
+        """Nothing: its prefix cache, where one is declared, is a fault to be found."""
+        return False
+
+    def start_facts(self, log: Path) -> Mapping[str, Any]:
+        """Nothing that the server's own answers lack."""
+        return {}
 
     def counters(self, stack: Stack, base_url: str) -> EngineCounters:
         """Sums over all requests since its start; drafts are None without speculation."""

@@ -39,7 +39,7 @@ def place(folder: Path, server_args: str = SERVER_ARGS) -> tuple[Environment, di
 
 
 def test_every_spelling_leads_to_its_option(tmp_path: Path) -> None:
-    found = installed(*place(tmp_path))
+    found = installed(*place(tmp_path), tmp_path)
     assert found["--tp-size"] is found["--tensor-parallel-size"]
     kinds = {name: option.kind for name, option in found.items()}
     assert kinds["--tp-size"] == "value"
@@ -52,28 +52,28 @@ def test_every_spelling_leads_to_its_option(tmp_path: Path) -> None:
 
 def test_an_environment_is_asked_once(tmp_path: Path) -> None:
     environment, variables = place(tmp_path)
-    first = installed(environment, variables)
+    first = installed(environment, variables, tmp_path)
     (tmp_path / "path" / "sglang" / "srt" / "server_args.py").unlink()
-    assert installed(environment, variables) == first
+    assert installed(environment, variables, tmp_path) == first
 
 
 def test_an_answer_of_another_layout_or_a_broken_one_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment, variables = place(tmp_path)
-    first = installed(environment, variables)
+    first = installed(environment, variables, tmp_path)
     kept = tmp_path / "sglang-arguments.json"
     kept.write_text("{ half")
-    assert installed(environment, variables) == first
+    assert installed(environment, variables, tmp_path) == first
     monkeypatch.setattr(sglang_options, "LAYOUT", 99)
     (tmp_path / "path" / "sglang" / "srt" / "server_args.py").write_text("raise ImportError('gone')")
     with pytest.raises(UnbuildableError):
-        installed(environment, variables)
+        installed(environment, variables, tmp_path)
 
 
 def test_what_does_not_import_is_unbuildable_and_says_why(tmp_path: Path) -> None:
     environment, variables = place(tmp_path, "raise ImportError('undefined symbol: _ZN3c10')")
     with pytest.raises(UnbuildableError, match=r"doesn't import .*undefined symbol: _ZN3c10") as error:
-        installed(environment, variables)
+        installed(environment, variables, tmp_path)
     assert "sglang-arguments.log" in error.value.advice
     assert not (tmp_path / "sglang-arguments.json").exists()

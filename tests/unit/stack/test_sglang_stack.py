@@ -18,9 +18,10 @@ from benchharness.errors import EngineError, UsageError
 from benchharness.records import Environment, Model, Source, Stack, Workload
 from benchharness.stack import environments
 from benchharness.stack.engines import named, sglang_environment, sglang_options
-from benchharness.stack.engines.sglang import ENGINE, READY_LINE
+from benchharness.stack.engines.sglang import ENGINE
 from benchharness.stack.engines.sglang_environment import CPU_KERNELS, PINS, release_order
 from benchharness.stack.engines.sglang_options import Option
+from benchharness.stack.engines.sglang_start import READY as READY_LINE
 
 WORK = (Workload(context_tokens=128, output_tokens=64, requests=2),)
 CPU = Stack(
@@ -51,8 +52,11 @@ def test_it_is_registered() -> None:
 @pytest.mark.parametrize(
     ("stack", "sentence"),
     [
-        (replace(CPU, source=Source()), "no release of SGLang is given"),
-        (replace(CPU, source=Source(repo="x", commit="y")), "runs releases only"),
+        (replace(CPU, source=Source()), "neither a release nor a repository of SGLang is given"),
+        (
+            replace(CPU, source=Source(repo="x"), packages={"sglang": "newest"}),
+            "`packages.sglang` is 'newest', no release",
+        ),
         (replace(CPU, packages={"SGLang": "0.5.22"}), "`packages.SGLang` would be a second release"),
         (replace(CPU, source=Source(release="newest")), "'newest' is no release of SGLang"),
         (replace(CPU, model=Model()), "no model is given"),
