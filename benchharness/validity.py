@@ -22,6 +22,13 @@ NOTED_LATE_SHARE, MOST_LATE_SHARE = 0.05, 0.4
 NOTED_SPAN_SHARE, LEAST_SPAN_SHARE = 0.95, 0.8
 """The client's span of the answers over the server's: below them it is said, or the trial not judged."""
 
+MOST_EXCESS = 0.03
+"""How much faster than its cycles a stream may seem: the first stamp hides part of the first cycle."""
+
+NOTED_OVERHEAD, MOST_OVERHEAD = 0.25, 0.6
+"""Loss outside of cycles from which on it is said, and from which on the trial is not judged. The articles'
+own two runs lose 6 and 10 %; a tiny model on a CPU, whose cycles take 2 ms, up to 20 %."""
+
 MOST_THROTTLED_SHARE = 0.01
 """Share of a trial's time for which a clock may be held down without a word."""
 
@@ -206,14 +213,83 @@ def counters_agree(trial: Trial) -> Iterator[Finding]:
             )
 
 
+def client_within_cycles(trial: Trial) -> Iterator[Finding]:
+    """The client saw no more tokens than the cycles produce, and not far fewer.
+
+    One stream's speed is accept length over cycle time, less an overhead. Cycles that the client's own
+    arrivals made can't contradict it; for times that came with the stream see `arrivals_follow_the_server`.
+    """
+    told = [cycle for cycle in trial.cycles if cycle.source not in ("client-chunk", "server-timing")]
+    cycles = [cycle for cycle in told if not cycle.mark and not cycle.rank and cycle.request >= 0]
+    decoded = [trace for trace in _whole(trial) if len(trace.chunk_ns) > 1 and not trace.tokens_estimated]
+    counted = {trace.index for trace in decoded}
+    cycles = [cycle for cycle in cycles if cycle.request in counted]
+    span_ns = sum(trace.chunk_ns[-1] - trace.chunk_ns[0] for trace in decoded)
+    spent_ms = sum(cycle.total_ms for cycle in cycles)
+    if not cycles or len(decoded) != len({c.request for c in cycles}) or span_ns <= 0 or spent_ms <= 0:
+        return
+    arrived = sum(trace.output_tokens - _with_first_stamp(trace) for trace in decoded)
+    seen, allowed = 1e9 * arrived / span_ns, 1000 * sum(cycle.tokens for cycle in cycles) / spent_ms
+    overhead = 1 - seen / allowed
+    if overhead < -MOST_EXCESS:
+        yield Finding(
+            "client-within-cycles",
+            True,
+            f"the client saw {seen:.1f} tok/s where the cycles allow {allowed:.1f}: client and cycles "
+            "contradict each other",
+        )
+    elif overhead > NOTED_OVERHEAD:
+        yield Finding(
+            "client-within-cycles",
+            overhead > MOST_OVERHEAD,
+            f"{overhead:.0%} of what the cycles allow is lost outside of them ({seen:.1f} of {allowed:.1f} "
+            "tok/s): the time is spent between cycles or on the way to the client",
+        )
+
+
+def _with_first_stamp(trace: RequestTrace) -> int:
+    pairs = zip(trace.chunk_ns, trace.chunk_tokens, strict=True)
+    return sum(tokens for arrival_ns, tokens in pairs if arrival_ns == trace.chunk_ns[0])
+
+
+def graphs_replayed(trial: Trial) -> Iterator[Finding]:
+    """Cycles replay a captured graph, or none does: a mixture means that some batches fit no graph."""
+    known = [cycle.graph for cycle in trial.cycles if cycle.graph is not None and not cycle.mark]
+    eager = sum(not graph for graph in known)
+    if known and 0 < eager < len(known):
+        yield Finding(
+            "graphs-replayed",
+            False,
+            f"{eager / len(known):.1%} of the cycles ran without a captured graph, the others with one",
+        )
+
+
+def no_capture(trial: Trial) -> Iterator[Finding]:
+    """No graph was captured while it was measured."""
+    captured = sum(cycle.mark == "capture" for cycle in trial.cycles)
+    if captured:
+        yield Finding("no-capture", False, f"graphs were captured in {captured} cycles, which are left out")
+
+
 def clocks_held(trial: Trial) -> Iterator[Finding]:
     """Neither power nor heat held a GPU's clock down."""
     for gpu in trial.gpus:
         reasons = sorted(set(gpu.throttle) - {"clocks-set-by-user"})
-        if reasons or (gpu.throttled_ms or 0.0) > MOST_THROTTLED_SHARE * _wall_ms(trial):
-            clock = f"SM clock {gpu.sm_mhz_median} of {gpu.sm_mhz_limit} MHz"
+        share = (gpu.throttled_ms or 0.0) / max(_wall_ms(trial), 1e-9)
+        if reasons or share > MOST_THROTTLED_SHARE:
+            clock = f"SM clock {gpu.sm_mhz_median} of {gpu.sm_mhz_limit} MHz as requests ended"
             why = f" ({', '.join(reasons)})" if reasons else ""
-            yield Finding("clocks-held", False, f"GPU {gpu.index} was throttled{why}; {clock}")
+            counted = f" for {share:.0%} of the time by the driver's count" if gpu.throttled_ms else ""
+            sentence = f"power or heat held the clock of GPU {gpu.index} down{counted}{why}; {clock}"
+            yield Finding("clocks-held", False, sentence)
+
+
+def clocks_known(trial: Trial) -> Iterator[Finding]:
+    """Where cycles ran on a GPU, its clock was watched."""
+    on_gpu = any(cycle.clock == "cuda-event" for cycle in trial.cycles)
+    if on_gpu and not any(gpu.sm_mhz_median is not None for gpu in trial.gpus):
+        why = "NVML does not answer" if not trial.gpus else "the driver doesn't tell them"
+        yield Finding("clocks-known", False, f"GPU clocks unknown: {why}, so throttling would not be seen")
 
 
 def gpu_alone(trial: Trial) -> Iterator[Finding]:
@@ -241,6 +317,10 @@ CHECKS: tuple[Callable[[Trial], Iterator[Finding]], ...] = (
     cycles_known,
     accept_length_agrees,
     counters_agree,
+    client_within_cycles,
+    graphs_replayed,
+    no_capture,
     clocks_held,
+    clocks_known,
     gpu_alone,
 )

@@ -45,18 +45,20 @@ def command(
     first, second = Side.of(results, baseline), Side.of(results, candidate)
 
     from benchharness.plan import refuse_other_work
-    from benchharness.report import compare_view, console
+    from benchharness.report import account_view, compare_view, console
     from benchharness.stack import attestation
-    from benchharness.stats import compare
+    from benchharness.stats import compare, twolevel
     from benchharness.stats.client_error import ClientError
 
     refuse_other_work(first.stored.run.plan.workloads, second.stored.run.plan.workloads)
+    means = first.means(chosen), second.means(chosen)
+    same_run = first.stored.path == second.stored.path
     cells = compare.compare(
-        first.means(),
-        second.means(),
+        means[0],
+        means[1],
         chosen,
         stack=second.stack,
-        same_run=first.stored.path == second.stored.path,
+        same_run=same_run,
         margin=allowed,
         client=ClientError.of(
             [first.stored.run.client, second.stored.run.client],
@@ -68,9 +70,26 @@ def command(
         attestation.difference(first.attestation, second.attestation),
         first.conditions(second),
     )
-    compare_view.show(console.people(as_json), first.name, second.name, apart, cells)
+    spread = {
+        (metric.name, context): parts
+        for metric in chosen
+        if not metric.fewest
+        for context, parts in twolevel.of_cells(
+            first.requests(metric), second.requests(metric), same_run=same_run
+        ).items()
+    }
+    steps = account_view.waterfall(*means)
+    people = console.people(as_json)
+    compare_view.show(people, first.name, second.name, apart, cells)
+    compare_view.show_spread(people, spread)
+    account_view.show_waterfall(people, steps)
     if as_json:
-        print_json(compare_view.document(first.name, second.name, apart, cells))
+        document = compare_view.document(first.name, second.name, apart, cells)
+        more = {
+            "waterfall": account_view.waterfall_document(steps),
+            "spread": compare_view.spread_document(spread),
+        }
+        print_json(document | more)
     sys.exit(compare_view.exit_status(cells))
 
 

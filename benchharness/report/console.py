@@ -71,6 +71,11 @@ def percent(value: float) -> str:
     return f"{value:+.1%}"
 
 
+def signed(value: float, decimals: int) -> str:
+    """A difference with its sign, or a dash where nothing is known."""
+    return f"{value:+,.{decimals}f}" if math.isfinite(value) else "-"
+
+
 def duration(seconds: float) -> str:
     """`45 s`, `2 min 05 s`, `3 h 10 min`."""
     whole = round(max(seconds, 0.0))

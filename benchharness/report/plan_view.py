@@ -13,6 +13,9 @@ from benchharness.plan import differences, requests_of
 from benchharness.records import EnvironmentSpec, Plan
 from benchharness.report.console import duration, table
 
+MOST_NAMED = 6
+"""Requirements that are listed one by one; of more only the engine's and torch."""
+
 
 def show(
     console: Console,
@@ -35,7 +38,7 @@ def show(
         stacks.add_column(escape(heading), overflow="fold")
     for position, stack in enumerate(plan.stacks):
         spec = environments[stack.name]
-        holds = ", ".join(spec.requirements) if spec else "the harness's own"
+        holds = _holds(spec, stack.engine) if spec else "the harness's own"
         cells = (stack.name, holds, *(values[position] for values in apart.values()))
         stacks.add_row(*map(escape, cells))
     console.print(stacks)
@@ -47,6 +50,15 @@ def show(
     console.print(order)
     basis = "from the last run of this experiment" if measured else "a guess: nothing was measured yet"
     console.print(f"Takes about {duration(seconds)} ({basis}; building environments not counted).")
+
+
+def _holds(spec: EnvironmentSpec, engine: str) -> str:
+    """What an environment holds in a few words: a frozen set has a hundred lines and more."""
+    if len(spec.requirements) <= MOST_NAMED:
+        return ", ".join(spec.requirements)
+    own = [line for line in spec.requirements if line.startswith((engine, "torch==")) and "-" not in line]
+    first = own or list(spec.requirements[:1])
+    return f"{', '.join(first)} and {len(spec.requirements) - len(first)} more"
 
 
 def document(

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from benchharness.metrics import METRICS
 from benchharness.records import LaunchStatus
+from benchharness.report import account_view, attestation_view, probe_view
 from benchharness.report.console import duration, number, sentence, table
 from benchharness.stats import compare
 from benchharness.stats.client_error import ClientError
@@ -36,7 +37,9 @@ def show(console: Console, stored: StoredRun) -> None:
         return
     console.print(_figures(stored, means))
     console.print("n launches. Means over launches (± half of their range), each the mean over requests.")
+    account_view.show(console, stored, means)
     _show_changes(console, stored, means)
+    probe_view.show(console, stored)
     spent = sum(launch.start_s + launch.requests_s + launch.stop_s for launch in stored.launches)
     console.print(f"{len(stored.launches)} launches, {duration(spent)} in engines.")
 
@@ -159,6 +162,10 @@ def document(stored: StoredRun) -> dict[str, Any]:
             for finding in trial.findings
         ],
         "cells": cells,
+        "accounts": account_view.document(stored, means),
+        "probe_cost": probe_view.document(stored),
+        "attestations": attestation_view.document(stored),
+        "gpus": attestation_view.gpus(stored),
         "achieved": [
             {
                 "launch": trial.launch,

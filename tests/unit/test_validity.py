@@ -104,3 +104,58 @@ def test_an_estimate_is_flagged_and_not_held_against_counts() -> None:
     counted = replace(guessed, counters=EngineCounters(output_tokens=9))
     assert {finding.grave for finding in validity.findings(counted)} == {False}
     assert {f.check for f in validity.findings(counted)} == {"tokens-counted-by-server", "cycles-known"}
+
+
+def answered(tok_s: float, cycle_ms: float = 5.0, count: int = 100) -> Trial:
+    """One answer of cycles of two tokens, that reached the client at a speed."""
+    gap_ns = round(2e9 / tok_s)
+    one = trace(
+        1,
+        chunk_ns=tuple(10 + gap_ns * n for n in range(count + 1)),
+        chunk_tokens=(1, *[2] * count),
+        chunk_server_ms=(),
+        output_tokens=2 * count + 1,
+        asked_tokens=2 * count + 1,
+        drafted_tokens=None,
+        accepted_tokens=None,
+        verify_cycles=count,
+        finished_ns=20 + gap_ns * count,
+    )
+    cycles = tuple(Cycle(1, n, 2, cycle_ms, None, None, None, "probe", "cuda-event") for n in range(count))
+    return trial(one, cycles=cycles)
+
+
+@pytest.mark.parametrize(
+    ("tok_s", "expected"),
+    [(376, []), (399, []), (411, []), (420, [True]), (280, [False]), (150, [True])],
+)
+def test_t22_the_client_can_see_no_more_than_the_cycles_and_not_far_less(
+    tok_s: float, expected: list[bool]
+) -> None:
+    """Cycles of 2 tokens in 5 ms allow 400 tok/s; 376 is the articles' 6 %."""
+    found = list(validity.client_within_cycles(answered(tok_s)))
+    assert [finding.grave for finding in found] == expected
+    assert all("400.0" in finding.sentence for finding in found)
+
+
+def test_cycles_of_the_clients_own_clock_prove_nothing() -> None:
+    made = answered(900)
+    cycles = tuple(replace(one, source="client-chunk") for one in made.cycles)
+    assert not list(validity.client_within_cycles(replace(made, cycles=cycles)))
+
+
+def test_t8_a_share_of_eager_cycles_is_told() -> None:
+    made = answered(380)
+    graphs = tuple(replace(one, graph=n % 4 != 0) for n, one in enumerate(made.cycles))
+    (found,) = validity.graphs_replayed(replace(made, cycles=graphs))
+    assert found.sentence.startswith("25.0% of the cycles ran without a captured graph")
+    for alike in (True, False, None):
+        same = tuple(replace(one, graph=alike) for one in made.cycles)
+        assert not list(validity.graphs_replayed(replace(made, cycles=same)))
+
+
+def test_captures_in_the_window_are_told() -> None:
+    made = answered(380)
+    cycles = (replace(made.cycles[0], mark="capture"), *made.cycles[1:])
+    (found,) = validity.no_capture(replace(made, cycles=cycles))
+    assert "in 1 cycles" in found.sentence

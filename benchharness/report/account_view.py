@@ -1,0 +1,248 @@
+"""Where the time went, for people and programs: each stack's account, and the way from one to another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from benchharness import attribution
+from benchharness.attribution import Account, Step
+from benchharness.metrics import METRICS
+from benchharness.report.console import number, percent, table
+from benchharness.stats.positions import by_position
+from benchharness.step_floor import floor_ms
+from benchharness.store import StoredRun
+
+PLAIN_ACCEPT_LENGTH = 1.05
+"""Accept length up to which a stack counts as plain decoding: a chunk now and then carries two tokens."""
+
+
+def accounts(means: pd.DataFrame) -> dict[tuple[str, int], Account]:
+    """The account of each stack and context that has one; rows of `stats.launch_means`."""
+    found: dict[tuple[str, int], Account] = {}
+    names = [name for name in METRICS if name in means]
+    for key, rows in means.groupby(["stack", "context_tokens"], sort=False):
+        stack, context = key
+        made = attribution.account({name: float(rows[name].mean()) for name in names})
+        if made is not None:
+            found[str(stack), int(str(context))] = made
+    return found
+
+
+def show(console: Console, stored: StoredRun, means: pd.DataFrame) -> None:
+    """Print a line a stack and context: parts of the cycle, what they allow, and what is lost beside them."""
+    found = accounts(means)
+    if not found:
+        return
+    phases = [phase for phase in (*attribution.PHASES, "rest") if _known(found.values(), phase)]
+    floors = _floors(stored, means)
+    lines = table(
+        "Where the time goes: ms a cycle, and what cycles allow a stream against what the client saw"
+    )
+    lines.add_column("context", justify="right")
+    lines.add_column("stack", overflow="fold")
+    short = [phase.removeprefix("draft-") for phase in phases]
+    for heading in (
+        "accept",
+        "cycle",
+        *short,
+        "allows",
+        "seen tok/s",
+        "lost",
+        *(("floor",) if floors else ()),
+    ):
+        lines.add_column(heading, justify="right", no_wrap=True)
+    speculates = any(_plain(found, context) not in (None, one) for (_, context), one in found.items())
+    for heading in ("verify/step", "pays from") if speculates else ():
+        lines.add_column(heading, justify="right", no_wrap=True)
+    for context in sorted({context for _, context in found}):
+        for stack in (stack.name for stack in stored.run.plan.stacks):
+            one = found.get((stack, context))
+            if one is not None:
+                cells = _row(stack, context, one, phases)
+                floor = [number(floors.get((stack, context)), 2)] if floors else []
+                told = _speculation(one, _plain(found, context)) if speculates else ()
+                lines.add_row(*cells, *floor, *told)
+        lines.add_section()
+    console.print(lines)
+
+
+def _known(found: Any, phase: str) -> bool:
+    several = any(len(one.phases_ms) > 1 for one in found)
+    return several and any(phase in one.phases_ms for one in found)
+
+
+def _row(stack: str, context: int, one: Account, phases: Sequence[str]) -> list[str]:
+    parts = [number(one.phases_ms.get(phase), 3) for phase in phases]
+    return [
+        str(context),
+        escape(stack),
+        number(one.accept_length, 3),
+        number(one.cycle_ms, 3),
+        *parts,
+        number(one.ceiling_tok_s, 1),
+        number(one.tok_s, 1),
+        percent(one.overhead),
+    ]
+
+
+def _floors(stored: StoredRun, means: pd.DataFrame) -> dict[tuple[str, int], float]:
+    """The least time of one step of the target model in ms, where bytes and bandwidth are known."""
+    output = {w.context_tokens: w.output_tokens for w in stored.run.plan.workloads}
+    found: dict[tuple[str, int], float] = {}
+    for launch in stored.launches:
+        told = launch.attestation.settings
+        if "copy_bytes_per_s" not in told:
+            continue
+        for context in {int(value) for value in means["context_tokens"]}:
+            tokens = context + output.get(context, 0) / 2
+            found[launch.stack, context] = floor_ms(
+                told["step_weight_bytes"],
+                told["step_kv_bytes_per_token"],
+                tokens,
+                told["copy_bytes_per_s"],
+                told["ranks"],
+            )
+    return found
+
+
+def _plain(found: dict[tuple[str, int], Account], context: int) -> Account | None:
+    """The run's own plain decoding at that context, to hold speculation against."""
+    plain = [one for (_, at), one in found.items() if at == context and _is_plain(one)]
+    return plain[0] if len(plain) == 1 else None
+
+
+def _is_plain(one: Account) -> bool:
+    drafts = one.phases_ms.get("draft", 0.0)
+    return one.accept_length <= PLAIN_ACCEPT_LENGTH and not drafts > 0
+
+
+def _speculation(one: Account, plain: Account | None) -> tuple[str, str]:
+    """Verify over the plain step, and the accept length from which speculation pays."""
+    if plain is None or one is plain:
+        return "-", "-"
+    needed = attribution.break_even_accept_length(one.cycle_ms, plain.ceiling_tok_s)
+    verify = one.phases_ms.get("verify")
+    return number(verify / plain.cycle_ms if verify else None, 1), number(needed, 2)
+
+
+def waterfall(baseline: pd.DataFrame, candidate: pd.DataFrame) -> dict[int, tuple[Step, ...]]:
+    """The steps from baseline to candidate at each context that both have; rows of one stack each."""
+    first = {context: one for (_, context), one in accounts(baseline).items()}
+    second = {context: one for (_, context), one in accounts(candidate).items()}
+    steps = {at: attribution.waterfall(first[at], second[at]) for at in sorted(first.keys() & second.keys())}
+    return {context: found for context, found in steps.items() if found}
+
+
+def show_waterfall(console: Console, steps: dict[int, tuple[Step, ...]]) -> None:
+    """Print what each cause adds to a stream's speed."""
+    if not steps:
+        return
+    causes = [step.cause for step in max(steps.values(), key=len)]
+    lines = Table(title="Where the difference comes from, tok/s of a stream", title_justify="left", box=None)
+    lines.add_column("context", justify="right")
+    for heading in (*causes, "together", "mostly"):
+        lines.add_column(heading, justify="right")
+    for context, found in steps.items():
+        told = {step.cause: step for step in found}
+        main = attribution.main_cause(found)
+        cells = [_contribution(told.get(cause)) for cause in causes]
+        whole = sum(step.tok_s for step in found)
+        lines.add_row(str(context), *cells, f"{whole:+.2f}", main.cause if main else "-")
+    console.print(lines)
+
+
+def _contribution(step: Step | None) -> str:
+    if step is None:
+        return "-"
+    return f"{step.tok_s:+.2f}" + (f" ({step.ms:+.3f} ms)" if math.isfinite(step.ms) else "")
+
+
+def document(stored: StoredRun, means: pd.DataFrame) -> list[dict[str, Any]]:
+    """Accounts for programs, with positions in the answer and the acceptance of each draft position."""
+    found = accounts(means)
+    connection = stored.connect()
+    positions = by_position(connection)
+    accepted = _accepted(connection)
+    slopes = _slopes(found)
+    floors = _floors(stored, means)
+    graphs = _graphs(connection)
+    return [
+        {
+            "stack": stack,
+            "context_tokens": context,
+            "tok_s": one.tok_s,
+            "accept_length": one.accept_length,
+            "cycle_ms": one.cycle_ms,
+            "phases_ms": dict(one.phases_ms),
+            "between_ms": one.between_ms if math.isfinite(one.between_ms) else None,
+            "ceiling_tok_s": one.ceiling_tok_s,
+            "overhead": one.overhead,
+            "floor_ms": floors.get((stack, context)),
+            "graph_share": graphs.get((stack, context)),
+            "cycle_ms_per_1k_context": slopes.get(stack),
+            "by_position": _positions_of(positions, stack, context),
+            "acceptance_by_position": [
+                {"position": p.position, "rate": p.rate, "share": p.share}
+                for p in attribution.acceptance_by_position(accepted.get((stack, context), ()))
+            ],
+        }
+        for (stack, context), one in found.items()
+    ]
+
+
+def _graphs(connection: Any) -> dict[tuple[str, int], float]:
+    """Share of the cycles that replayed a captured graph, where the probe knows."""
+    rows = connection.execute(
+        "SELECT stack, context_tokens, avg(graph::INT) FROM cycles"
+        " WHERE counted AND graph IS NOT NULL GROUP BY ALL"
+    ).fetchall()
+    return {(stack, int(context)): float(share) for stack, context, share in rows}
+
+
+def _slopes(found: dict[tuple[str, int], Account]) -> dict[str, float]:
+    slopes = {}
+    for stack in {name for name, _ in found}:
+        points = [(context, one.cycle_ms) for (name, context), one in found.items() if name == stack]
+        line = attribution.slope([x for x, _ in points], [y for _, y in points])
+        if line is not None:
+            slopes[stack] = line.per_1k_tokens
+    return slopes
+
+
+def _positions_of(positions: pd.DataFrame, stack: str, context: int) -> list[dict[str, Any]]:
+    rows = positions[(positions["stack"] == stack) & (positions["context_tokens"] == context)]
+    records = rows.drop(columns=["stack", "context_tokens"]).to_dict("records")
+    return [{str(name): value for name, value in record.items()} for record in records]
+
+
+def _accepted(connection: Any) -> dict[tuple[str, int], list[int]]:
+    """Tokens of each request's cycles; of a batch each request's own, where the probe told them."""
+    rows = connection.execute(
+        "SELECT stack, context_tokens, CASE WHEN len(accepted) > 0 THEN accepted ELSE [tokens] END"
+        " FROM cycles WHERE counted"
+    ).fetchall()
+    found: dict[tuple[str, int], list[int]] = {}
+    for stack, context, tokens in rows:
+        found.setdefault((stack, int(context)), []).extend(tokens)
+    return found
+
+
+def waterfall_document(steps: dict[int, tuple[Step, ...]]) -> list[dict[str, Any]]:
+    """The waterfall for programs; `ms` is null for what is no part of the cycle."""
+    return [
+        {
+            "context_tokens": context,
+            "steps": [
+                {"cause": step.cause, "ms": step.ms if math.isfinite(step.ms) else None, "tok_s": step.tok_s}
+                for step in found
+            ],
+        }
+        for context, found in steps.items()
+    ]
