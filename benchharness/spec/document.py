@@ -92,12 +92,17 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _spelled)
 _Loader.add_constructor("tag:yaml.org,2002:float", _spelled)
 
 
-def read(path: Path) -> Document:
-    """Read and parse a file; UsageError if it is missing, unreadable or no YAML mapping."""
+def read(path: Path, what: str = "experiment file") -> Document:
+    """Read and parse a file; UsageError if it is missing, unreadable or no YAML mapping.
+
+    Args:
+        path: of the file.
+        what: what errors call it.
+    """
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise UsageError(f"no experiment file {path}", "give the path of a YAML file") from None
+        raise UsageError(f"no {what} {path}", "give the path of a YAML file") from None
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder", "give the path of a YAML file in it") from None
     except UnicodeDecodeError as error:
@@ -126,7 +131,9 @@ def parse(text: str, name: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}" if mark else name
-        raise UsageError(f"{place}: {error.problem or 'not YAML'}", "correct the YAML there") from None
+        block = "chomping" in str(error.problem)
+        advice = 'quote text that begins with > or |, as ">= 80"' if block else "correct the YAML there"
+        raise UsageError(f"{place}: {error.problem or 'not YAML'}", advice) from None
     except (yaml.YAMLError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise UsageError(f"{name} is not YAML: {first}") from None

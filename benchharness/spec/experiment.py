@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
-
-from benchharness.errors import UsageError, nearest
 from benchharness.records import Model, Source, Stack, Workload
 from benchharness.spec import document as documents
 from benchharness.spec.document import Document
 from benchharness.spec.matrix import combinations
 from benchharness.spec.models import BaseSpec, ExperimentSpec, MeasureSpec
-
-_M = TypeVar("_M", bound=BaseModel)
+from benchharness.spec.validation import validated
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _understood(document: Document) -> Experiment:
-    spec = _validated(ExperimentSpec, document.data, document, ())
+    spec = validated(ExperimentSpec, document.data, document, ())
     stacks = tuple(
         _stack(document, spec.engine, point.name, point.settings) for point in combinations(document)
     )
@@ -76,7 +71,7 @@ def _stack(document: Document, engine: str, name: str, settings: Any) -> Stack:
     base = documents.copied(document.data.get("base") or {})
     for path, value in settings.items():
         documents.put(base, documents.split(path), value)
-    spec = _validated(BaseSpec, base, document, ("base",), f"in stack {name}: ")
+    spec = validated(BaseSpec, base, document, ("base",), f"in stack {name}: ")
     return Stack(
         name=name,
         engine=engine,
@@ -89,50 +84,3 @@ def _stack(document: Document, engine: str, name: str, settings: Any) -> Stack:
         model=Model(**spec.model.model_dump()),
         args={key: value for key, value in spec.args.items() if value is not None},
     )
-
-
-def _validated(
-    model: type[_M], data: Any, document: Document, prefix: tuple[str, ...], context: str = ""
-) -> _M:
-    """Validate; UsageError with place, key and nearest known name for the first of its errors."""
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        # A misspelt key is often the reason why another one is missing: say it first.
-        problems = sorted(error.errors(include_url=False), key=lambda p: p["type"] != "extra_forbidden")
-        first = problems[0]
-        path = (*prefix, *first["loc"])
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        place = document.where(path)
-        raise UsageError(
-            f"{place}: {context}{_sentence(model, path[len(prefix) :], path, first)}{more}"
-        ) from None
-
-
-def _sentence(
-    model: type[BaseModel], below: tuple[str | int, ...], path: tuple[str | int, ...], problem: ErrorDetails
-) -> str:
-    key = ".".join(str(part) for part in path if part not in _UNION_ARMS)
-    if problem["type"] == "extra_forbidden":
-        return f"unknown key {key!r}{nearest(str(path[-1]), _keys_at(model, below[:-1]))}"
-    if problem["type"] == "missing":
-        return f"{key!r} is missing; add it"
-    message = problem["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    given = problem["input"]
-    if isinstance(given, str | int | float | bool | None):
-        return f"{key}: {message}, but it is {documents.plain(given)!r}"
-    return f"{key}: {message}"
-
-
-_UNION_ARMS = ("literal['auto']", "constrained-int")
-
-
-def _keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
-    """Names of the fields that a path's mapping may hold."""
-    for part in path:
-        annotation = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
-    return list(model.model_fields)

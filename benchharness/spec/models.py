@@ -63,7 +63,11 @@ class BaseSpec(Frozen):
 
     source: SourceSpec = SourceSpec()
     python: Text | None = Field(None, description="Interpreter version of the environment, as 3.12.")
-    packages: dict[str, Text] = Field({}, description="Distribution name: version. Overrides of the pins.")
+    packages: dict[str, Text | None] = Field(
+        {},
+        description="Distribution name: version. Overrides of the pins. `host` takes the package of the "
+        "interpreter that the environment is made of; null leaves it out.",
+    )
     find_links: Annotated[tuple[Text, ...], BeforeValidator(_as_list)] = Field(
         (), description="Folders or pages with wheels."
     )
@@ -136,8 +140,10 @@ class MeasureSpec(Frozen):
     )
     seed: int = Field(1, description="Seeds the order of launches and the prompts.")
     start_timeout_s: Annotated[float, Field(gt=0)] = Field(600.0, description="Deadline of a start.")
-    probe: bool = Field(
-        True, description="Time cycles inside the engine's processes, where that is possible."
+    probe: Literal[True, False, "alternate"] = Field(
+        True,
+        description="Time cycles inside the engine's processes, where that is possible. alternate: switch "
+        "it on and off by request, in pairs of random order, to tell what it costs (one stream only).",
     )
 
 
@@ -147,7 +153,7 @@ class ExperimentSpec(Frozen):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)] = Field(
         description="Names the folder under results/."
     )
-    engine: str = Field(description="The engine's adapter: llamacpp, standin.")
+    engine: str = Field(description="The engine's adapter: llamacpp, sglang, standin, vllm.")
     base: BaseSpec = BaseSpec()
     matrix: dict[str, Any] = Field(
         {},
