@@ -5,7 +5,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sglang lint docs bench-overhead bench-client bench-probe bench-help clean
+.PHONY: help demo test test-sglang test-vllm lint docs bench-overhead bench-client bench-probe bench-parse bench-help clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,10 +27,13 @@ demo: $(VENV)/.core ## Launch a real engine with speculative decoding, measure i
 	$(BIN)/benchharness run experiments/quickstart.yaml
 
 test: lint ## Lint, types, layers and all tests
-	$(BIN)/python -m pytest -m "not sglang and not gpu"
+	$(BIN)/python -m pytest -m "not sglang and not vllm and not gpu"
 
 test-sglang: $(VENV)/.dev ## The real SGLang on the CPU, end to end (installs 3 GB once)
 	$(BIN)/python -m pytest -m sglang tests/sglang
+
+test-vllm: $(VENV)/.dev ## The real vLLM on the CPU, end to end (installs 2 GB once)
+	$(BIN)/python -m pytest -m vllm tests/vllm
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
@@ -50,6 +53,12 @@ bench-client: $(VENV)/.dev ## The client's timing error beside other clients'
 
 bench-probe: $(VENV)/.core ## What the probe costs the engine's host, a cycle
 	$(BIN)/python benchmarks/bench_probe.py --write
+
+bench-parse: $(VENV)/.core ## How fast logs are read, beside grep -c
+	$(BIN)/python benchmarks/bench_parse.py --write
+
+bench-stats: $(VENV)/.core ## False alarms, coverage and power by simulation (five minutes)
+	$(BIN)/python benchmarks/bench_stats.py --write
 
 bench-help: $(VENV)/.core ## How long benchharness --help takes beside an import of click
 	$(BIN)/python benchmarks/bench_help.py

@@ -30,6 +30,11 @@ def make(experiment: Experiment) -> Plan:
     between the two. Within a block all launches drive the same prompts in the same order of cells.
     """
     measure = experiment.measure
+    if measure.probe == "alternate":
+        for workload in experiment.workloads:
+            _refuse_unpaired(workload)
+    for stack in experiment.stacks:
+        _refuse_what_no_process_can_have(stack)
     random_ = random.Random(measure.seed)  # noqa: S311 - an order, not a secret
     names = [stack.name for stack in experiment.stacks]
     cells = list(range(len(experiment.workloads)))
@@ -57,6 +62,45 @@ def make(experiment: Experiment) -> Plan:
         start_timeout_s=measure.start_timeout_s,
         probe=measure.probe,
     )
+
+
+def _refuse_what_no_process_can_have(stack: Stack) -> None:
+    """Names and values are handed to the system as they are; UsageError for those that it can't take."""
+    for name, value in stack.env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise UsageError(
+                f"stack {stack.name}: no process can have the variable {name!r} with the value {value!r}",
+                "a name is not empty and has no `=`; neither name nor value has a NUL character",
+            )
+    paths = {"model.path": stack.model.path, "model.draft": stack.model.draft}
+    for name, argument in {**paths, **{f"args.{key}": text for key, text in stack.args.items()}}.items():
+        if isinstance(argument, str) and "\0" in argument:
+            raise UsageError(
+                f"stack {stack.name}: {name} has a NUL character, which no argument can have", "take it out"
+            )
+
+
+def _refuse_unpaired(workload: Workload) -> None:
+    """Requests with and without the probe are compared in pairs of neighbours, so one stream sends them."""
+    wrong = None
+    if workload.concurrency is None:
+        wrong = "an open loop has requests side by side"
+    elif workload.concurrency > 1:
+        wrong = f"workload.concurrency is {workload.concurrency}"
+    elif workload.turns > 1:
+        wrong = "the turns of a conversation (workload.turns) are no equal requests"
+    if wrong:
+        raise UsageError(
+            f"measure.probe: alternate switches the probe by request and needs a closed loop of one "
+            f"stream, but {wrong}",
+            "set workload.concurrency to 1 without rate_rps, trace_file and turns, or measure.probe to true",
+        )
+    if workload.requests % 2:
+        raise UsageError(
+            f"measure.probe: alternate compares requests in pairs, but workload.requests is "
+            f"{workload.requests}",
+            f"set it to {workload.requests + 1}",
+        )
 
 
 def requests_of(plan: Plan, launch: PlannedLaunch) -> int:

@@ -59,6 +59,8 @@ class RequestTrace:
         text_chunks: chunks that carried text: the tokens that a client which counts chunks would see.
         tokens_mismatch: the server's counts disagree, or it gave only a total that differs from
             `text_chunks`: the total holds, but not how many tokens each chunk carried.
+        probed: whether the probe was told to record during this request, where it was switched by
+            request; None where it was not.
     """
 
     index: int
@@ -90,6 +92,7 @@ class RequestTrace:
     read_delay_max_ns: int = -1
     text_chunks: int = 0
     tokens_mismatch: bool = False
+    probed: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -86,10 +86,11 @@ class StoredRun:
         row = self.connect().execute("SELECT bool_or(clock = 'client') FROM cycles").fetchone()
         return bool(row and row[0])
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
+    def connect(self, stack: str | None = None) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with views `requests`, `tokens` and `cycles` over the valid trials.
 
-        Beside the tables' own columns each row has launch, block, stack, position and context_tokens.
+        With `stack` over that stack's alone. Beside the tables' own columns each row has launch, block,
+        stack, position and context_tokens.
         """
         import duckdb
 
@@ -102,7 +103,7 @@ class StoredRun:
         rows = []
         for folder, trial in self.trials:
             launch = launches[trial.launch]
-            if trial.valid and launch.status == LaunchStatus.DONE:
+            if trial.valid and launch.status == LaunchStatus.DONE and stack in (None, launch.stack):
                 context = trial.workload.context_tokens
                 rows.append([str(folder), trial.launch, launch.block, launch.stack, trial.position, context])
         if rows:

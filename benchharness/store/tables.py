@@ -51,6 +51,7 @@ REQUESTS = pa.schema(
         ("read_delay_max_ns", pa.int64()),
         ("text_chunks", pa.int32()),
         ("tokens_mismatch", pa.bool_()),
+        ("probed", pa.bool_()),
     ]
 )
 

@@ -55,29 +55,36 @@ def _begins(before: Row, row: Row, pause_ms: float) -> bool:
     return pause > pause_ms or (row.mode == "prefill" and before.mode != "prefill")
 
 
-def findings(files: Sequence[ProbeFile], ranks: int) -> tuple[Finding, ...]:
-    """What the probe fell short of; none of it is grave, since timings by the log remain.
+def findings(files: Sequence[ProbeFile], ranks: int, absent: Sequence[str] = ()) -> tuple[Finding, ...]:
+    """What the probe fell short of; none of it is grave, since other timings remain.
 
     Args:
         files: all files of the launch.
         ranks: how many model processes the engine has.
+        absent: where the probe is not, and why, if that was looked into when the engine ran.
     """
-    return tuple(Finding("probe", False, sentence) for sentence in _shortcomings(files, ranks))
+    return tuple(Finding("probe", False, sentence) for sentence in _shortcomings(files, ranks, absent))
 
 
-def _shortcomings(files: Sequence[ProbeFile], ranks: int) -> Iterator[str]:
+REMAINING = "cycles are taken from what the server streams, as far as they can be"
+
+
+def _shortcomings(files: Sequence[ProbeFile], ranks: int, absent: Sequence[str]) -> Iterator[str]:
     if not files:
-        yield (
+        for sentence in absent or (
             "the probe left no file: the engine's Python runs without site customisation "
-            "(python -I or -S), without our PYTHONPATH, or never imported the engine"
-        )
+            "(python -I or -S), without our PYTHONPATH, or never imported the engine",
+        ):
+            yield f"{sentence}; {REMAINING}"
         return
     if not any(file.report.hooks for file in files):
-        yield "the probe found nothing to time in this release"
+        yield f"the probe found nothing to time in this release; {REMAINING}"
         return
     seen = {file.report.rank for file in files}
     missing = sorted(set(range(ranks)) - seen) if ranks else []
-    if missing:
+    if absent:
+        yield from absent
+    elif missing:
         yield f"no probe file of rank {', '.join(map(str, missing))}"
     for file in files:
         report = file.report

@@ -208,6 +208,7 @@ def _report(facts: Mapping[str, Any]) -> WorkerReport:
         absent=tuple(facts.get("absent", ())),
         faults={place: _fault(told) for place, told in facts.get("faults", {}).items()},
         clock=facts.get("clock", ""),
+        came_by=facts.get("came_by", ""),
     )
 
 

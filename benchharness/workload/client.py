@@ -27,6 +27,9 @@ HELD_BYTES = 512 * 1024 * 1024
 Progress = Callable[[int, int], None]
 """Called with (requests ended, requests in all), warm-up included."""
 
+BeforeSend = Callable[[int], bool | None]
+"""Called with a request's index just before it is sent; what it returns is the trace's `probed`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -72,6 +75,7 @@ def drive(
     progress: Progress | None = None,
     seed: int = 0,
     wire: Transport | None = None,
+    before_send: BeforeSend | None = None,
 ) -> tuple[RequestTrace, ...]:
     """Drive `workload` through `endpoint`; warm-up requests come first and are in the result too.
 
@@ -85,6 +89,7 @@ def drive(
         progress: told of every request that ends.
         seed: seeds Poisson arrivals.
         wire: the transport; by default the one that suits the endpoint's URL.
+        before_send: called before each request is sent. It holds up whatever streams at that moment.
 
     Returns:
         One trace a request, in the order of their indices.
@@ -95,6 +100,7 @@ def drive(
     speech = dialect(endpoint.dialect)
     first, measured = _jobs(endpoint, workload, speech, prompts, seed)
     session = _Drive(speech, workload, wire or transport.make(endpoint.base_url), progress)
+    session.before_send = before_send
     session.total = len(first) + len(measured)
     with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(session.run(first, measured))
@@ -133,7 +139,9 @@ class _Drive:
         self._held_bytes = 0
         self._traces: list[RequestTrace] = []
         self._ended: dict[int, asyncio.Event] = {}
+        self._probed: dict[int, bool | None] = {}
         self.total = 0
+        self.before_send: BeforeSend | None = None
         self._count = 0
 
     async def run(self, first: Sequence[Job], measured: Sequence[Job]) -> None:
@@ -183,6 +191,8 @@ class _Drive:
     async def _send(self, job: Job, due_ns: int) -> None:
         if job.after is not None and job.after in self._ended:
             await self._ended[job.after].wait()
+        if self.before_send is not None:
+            self._probed[job.sent.index] = self.before_send(job.sent.index)
         recording = await self._wire.exchange(self._speech.path, job.body, self._workload.timeout_s)
         sent = replace(job.sent, due_ns=due_ns)
         self._held.append((recording, sent))
@@ -198,7 +208,8 @@ class _Drive:
         gaps: tuple[Gap, ...] = tuple(self._pulse.gaps)
         while self._held:
             recording, sent = self._held.pop()
-            self._traces.append(trace_of(recording, self._speech, sent, gaps))
+            trace = trace_of(recording, self._speech, sent, gaps)
+            self._traces.append(replace(trace, probed=self._probed.get(sent.index)))
             recording.http.close()
         self._held_bytes = 0
 

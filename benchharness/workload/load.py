@@ -55,6 +55,24 @@ def arrivals(workload: Workload, seed: int = 0) -> tuple[Arrival, ...] | None:
     return tuple(Arrival(due_s) for due_s in _due_times(workload, seed))
 
 
+def alternation(requests: int, seed: int) -> tuple[bool, ...]:
+    """On or off for each request: neighbours are pairs of both, and which comes first is drawn.
+
+    The second of two pairs has the order of the first one reversed (on off off on, or off on on off), so
+    that a steady drift of the machine cancels within every four requests.
+
+    Args:
+        requests: how many; of an odd number the last one has no partner.
+        seed: the same requests and seed give the same order on every machine.
+    """
+    generator = random.Random(seed)  # noqa: S311
+    order: list[bool] = []
+    while len(order) < requests:
+        first = generator.random() < 0.5
+        order += [first, not first, not first, first]
+    return tuple(order[:requests])
+
+
 def _due_times(workload: Workload, seed: int) -> list[float]:
     rate, count = workload.rate_rps or 0.0, workload.requests
     if not (rate > 0 and math.isfinite(rate)):

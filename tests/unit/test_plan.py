@@ -95,3 +95,28 @@ def test_only_equal_work_is_compared() -> None:
     for name, value in {"output_tokens": 9, "concurrency": 8, "turns": 2, "prompts_file": "p.jsonl"}.items():
         with pytest.raises(UsageError, match=f"{name} is "):
             plan.refuse_other_work(work, [replace(work[0], **{name: value})])
+
+
+@pytest.mark.parametrize(
+    ("workload", "word"),
+    [
+        ("concurrency: 2", "concurrency is 2"),
+        ("rate_rps: 3", "open loop"),
+        ("trace_file: t.csv", "open loop"),
+        ("turns: 2", "workload.turns"),
+        ("requests: 7", "requests is 7"),
+    ],
+)
+def test_a_probe_switched_by_request_needs_one_stream_of_equal_requests(workload: str, word: str) -> None:
+    cell = f"{{context_tokens: [8], output_tokens: 4, {workload}}}"
+    text = f"{{name: p, engine: sglang, workload: {cell}, measure: {{probe: alternate}}}}"
+    with pytest.raises(UsageError, match=word) as refused:
+        plan.make(spec.parse(text))
+    assert "measure.probe: alternate" in str(refused.value)
+    assert refused.value.advice
+
+
+def test_a_probe_switched_by_request_is_planned() -> None:
+    cell = "{context_tokens: [8], output_tokens: 4, concurrency: 1}"
+    text = f"{{name: p, engine: sglang, workload: {cell}, measure: {{probe: alternate}}}}"
+    assert plan.make(spec.parse(text)).probe == "alternate"

@@ -605,3 +605,25 @@ def no_sockets_are_left() -> Iterator[None]:
             return
         time.sleep(0.02)
     raise AssertionError("a test left sockets open")
+
+
+def test_what_is_called_before_each_request_comes_before_it_and_marks_its_trace() -> None:
+    called: list[tuple[int, int]] = []
+
+    def before_send(index: int) -> bool:
+        called.append((index, time.monotonic_ns()))
+        return index % 2 == 0
+
+    def serve(connection: Connection) -> None:
+        connection.send(answer([event({"text": "x", "meta_info": {"completion_tokens": 1}}), END]))
+
+    workload = replace(ONE, output_tokens=1, requests=3, warmup_requests=1)
+    with SseServer(serve) as server:
+        traces = drive(server.url, workload, before_send=before_send)
+        plain = drive(server.url, workload)
+
+    assert [index for index, _ in called] == [0, 1, 2, 3]
+    assert [trace.probed for trace in traces] == [True, False, True, False]
+    assert all(at <= trace.sent_ns for (_, at), trace in zip(called, traces, strict=True))
+    assert all(before.finished_ns <= at for before, (_, at) in zip(traces, called[1:], strict=False))
+    assert {trace.probed for trace in plain} == {None}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchharness.errors import UsageError
 from benchharness.records import Workload
-from benchharness.workload.load import arrivals
+from benchharness.workload.load import alternation, arrivals
 
 OPEN = Workload(128, 16, 1000, concurrency=None, rate_rps=50.0)
 
@@ -164,3 +164,24 @@ def test_contradictions_are_refused(changes: dict) -> None:
     with pytest.raises(UsageError) as error:
         arrivals(replace(OPEN, **changes))
     assert error.value.advice
+
+
+@given(pairs=st.integers(1, 40), seed=st.integers(0, 999))
+def test_neighbours_are_pairs_of_on_and_off(pairs: int, seed: int) -> None:
+    order = alternation(2 * pairs, seed)
+    assert order == alternation(2 * pairs, seed)
+    assert all(first != second for first, second in zip(order[::2], order[1::2], strict=True))
+
+
+@given(fours=st.integers(1, 20), seed=st.integers(0, 999))
+def test_a_steady_drift_cancels_within_every_four_requests(fours: int, seed: int) -> None:
+    order = alternation(4 * fours, seed)
+    for at in range(0, 4 * fours, 4):
+        on = [place for place in range(at, at + 4) if order[place]]
+        assert sum(on) == 2 * (2 * at + 3) / 2
+
+
+def test_which_comes_first_is_drawn() -> None:
+    firsts = {alternation(2, seed)[0] for seed in range(20)}
+    assert firsts == {True, False}
+    assert len({alternation(40, seed) for seed in range(20)}) == 20
