@@ -65,10 +65,15 @@ def command(
             client_cycles=first.stored.client_cycles or second.stored.client_cycles,
         ),
     )
+    rulers = first.other_ruler(second)
+    if "cycles" in rulers:
+        why = f"the ruler changed: cycles come from {rulers['cycles'][0]} there, {rulers['cycles'][1]} here"
+        cells = compare.refused(cells, "cycles", why)
     apart = compare_view.Apart(
         first.differences(second),
         attestation.difference(first.attestation, second.attestation),
         first.conditions(second),
+        rulers,
     )
     spread = {
         (metric.name, context): parts

@@ -68,8 +68,29 @@ class Side:
         mine = self.stored.run.plan.stack(self.stack)
         return differences((mine, other.stored.run.plan.stack(other.stack)))
 
+    def other_ruler(self, other: Side) -> dict[str, tuple[str, str]]:
+        """What the other side was measured with that this one was not: name -> here, there."""
+        here, there = self.ruler(), other.ruler()
+        # In one run all is timed by one probe: methods that only one stack has make no other ruler.
+        same_run = self.stored.path == other.stored.path
+        names = [name for name in here if not (same_run and name == "probe.hooks")]
+        return {name: (here[name], there[name]) for name in names if here[name] != there[name]}
+
+    def ruler(self) -> dict[str, str]:
+        """What this side was measured with: harness, client, probe, and where its cycles come from."""
+        run = self.stored.run
+        query = "SELECT DISTINCT source, clock FROM cycles WHERE counted AND stack = ? ORDER BY ALL"
+        found = self.stored.connect(self.stack).execute(query, [self.stack]).fetchall()
+        return {
+            "harness": run.harness_version,
+            "client.transport": str(run.client.get("transport", "unknown")),
+            "probe": str(run.plan.probe).lower(),
+            "probe.hooks": self.attestation.ruler.get("hooks", "-"),
+            "cycles": ", ".join(f"{source} by {clock} clock" for source, clock in found) or "none",
+        }
+
     def conditions(self, other: Side) -> dict[str, tuple[str, str]]:
-        """What differs of machine, client and harness: name -> value here, value there."""
+        """What differs of the machine: name -> value here, value there."""
         here, there = _conditions(self.stored.run), _conditions(other.stored.run)
         names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
         return {name: (here.get(name, "-"), there.get(name, "-")) for name in names}
@@ -81,8 +102,7 @@ _CHANGING = ("load_1min", "gpus")
 def _conditions(run: Run) -> dict[str, str]:
     conditions = {f"machine.{name}": str(v) for name, v in run.machine.items() if name not in _CHANGING}
     gpus = [f"{gpu.get('name')} (driver {gpu.get('driver')})" for gpu in run.machine.get("gpus", [])]
-    transport = str(run.client.get("transport", "unknown"))
-    return {**conditions, "machine.gpus": ", ".join(gpus) or "none", "client.transport": transport}
+    return {**conditions, "machine.gpus": ", ".join(gpus) or "none"}
 
 
 def _split(results: Path, text: str) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchharness import machine, validity
 from benchharness.errors import EngineError, InvalidMeasurementError, UsageError
+from benchharness.execute.logwatch import LogWatch
 from benchharness.execute.observer import Observer
 from benchharness.execute.prepared import Prepared
 from benchharness.records import (
@@ -33,7 +34,7 @@ from benchharness.records import (
 from benchharness.stack import absence, attestation, probing, server
 from benchharness.stats import steadiness
 from benchharness.store import RunFolder
-from benchharness.timings import cycles, probe_cycles, probe_file
+from benchharness.timings import cycles, log_findings, probe_cycles, probe_file
 from benchharness.workload import achieved, client, load, prompts
 
 TOLD_MISMATCHES = 4
@@ -61,6 +62,7 @@ class Serving:
         probed = plan.probe and prepared.engine.probed
         self.probe_folder = place / "probe" if probed else None
         self.unseen: tuple[str, ...] = ()
+        self.settings: Mapping[str, Any] = {}
 
     def measure(self, launch: Launch) -> Launch:
         """Carry the launch out; engine trouble becomes its status, trouble with the store goes up."""
@@ -73,6 +75,7 @@ class Serving:
                 endpoint, facts = self.prepared.engine.connect(self.prepared.stack, running.base_url)
                 started = self.prepared.engine.start_facts(self.place / "server.log")
                 facts = replace(facts, settings=_resolved(self.prepared.floors, started, facts.settings))
+                self.settings = facts.settings
                 attested = self._attest(command, facts, running)
                 launch = replace(launch, attestation=attested, start_s=running.start_s)
                 _refuse_mismatches(attested)
@@ -97,13 +100,16 @@ class Serving:
         # The command's variables hold the stack's own, where need be joined with ours (PYTHONPATH).
         wanted = {**stack.env, **command.env}
         reports = attestation.processes(running.pid, running.process_ids(), wanted)
+        files: tuple[probe_file.ProbeFile, ...] = ()
         if self.probe_folder is not None:
             reports += probing.reports(self.probe_folder)
             files = probe_file.read_folder(self.probe_folder)
             self.unseen = absence.sentences(files, running.pid, running.process_ids(), stack.model.tp)
         explain = partial(self.prepared.engine.who_changes, stack)
         taken = attestation.take(stack, command.env, facts, self.prepared.environment, reports, explain)
-        return replace(taken, machine=machine.conditions(), notes=self.unseen)
+        hooks = sorted({hook for file in files for hook in file.report.hooks})
+        ruler = {"hooks": ", ".join(hooks)} if hooks else {}
+        return replace(taken, machine=machine.conditions(), notes=self.unseen, ruler=ruler)
 
     def _command(self) -> tuple[int, Command]:
         declared = self.prepared.stack.args.get("port")
@@ -139,10 +145,11 @@ class Serving:
         seed, run = self.planned.seed, self.folder.run
         sent = prompts.for_workload(endpoint, workload, seed=seed, salt=run.salt)
         before = engine.counters(stack, running.base_url)
-        watch = machine.GpuWatch(running.process_ids)
+        watch, log = machine.GpuWatch(running.process_ids), LogWatch(self.place / "server.log")
 
         def ended_one(done: int, total: int) -> None:
             watch.sample()
+            log.mark()
             self.observer.request_ends(done, total)
 
         began = time.monotonic_ns()
@@ -176,6 +183,8 @@ class Serving:
             *achieved.findings(workload, traces, ceiling),
             *shortcomings,
             *steadiness.findings(trial),
+            *log_findings.findings(log.rows_since(_measured_from(trial))),
+            *log_findings.graph_hazard(self.settings, workload.concurrency),
         )
         trial = replace(trial, findings=tuple(sorted(found, key=lambda finding: not finding.grave)))
         self.folder.append_trial(trial)
@@ -209,6 +218,12 @@ class Serving:
             return self.prepared.engine.counters(self.prepared.stack, running.base_url), None
         except EngineError as error:
             return EngineCounters(), error
+
+
+def _measured_from(trial: Trial) -> int:
+    """When the first request that counts was sent."""
+    sent = (trace.sent_ns for trace in trial.requests if not trace.warmup)
+    return min(sent, default=trial.started_ns)
 
 
 def _refuse_mismatches(attested: Attestation) -> None:

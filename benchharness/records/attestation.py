@@ -75,6 +75,7 @@ class Attestation:
         settings: what the engine resolved: backends, graph sizes, KV size, speculation.
         packages: distribution -> version of its environment.
         processes: its processes.
+        ruler: what timed it from within: `hooks` of the probe (methods that were wrapped).
         mismatches: whatever is not as declared; with one of them nothing is timed.
         machine: driver, GPUs and processor as they were for this launch (see `machine.conditions`).
         notes: what the harness could not see of it, one sentence each.
@@ -84,6 +85,7 @@ class Attestation:
     settings: Mapping[str, Any] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     processes: tuple[ProcessReport, ...] = ()
+    ruler: Mapping[str, str] = field(default_factory=dict)
     mismatches: tuple[Mismatch, ...] = ()
     machine: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

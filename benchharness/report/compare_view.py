@@ -36,12 +36,14 @@ class Apart:
     Attributes:
         declared: by the experiment files.
         attested: by what really ran, whoever asked for it.
-        conditions: machine and client, under which both were measured.
+        conditions: the machines on which both were measured.
+        ruler: what measured them: harness, client, probe, source and clock of cycles.
     """
 
     declared: Mapping[str, tuple[str, ...]]
     attested: Mapping[str, tuple[str, ...]]
     conditions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ruler: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def show(console: Console, baseline: str, candidate: str, apart: Apart, cells: Sequence[Cell]) -> None:
@@ -53,6 +55,8 @@ def show(console: Console, baseline: str, candidate: str, apart: Apart, cells: S
     _show_apart(console, "attested", apart.attested)
     if apart.conditions:
         _show_apart(console, "measured", apart.conditions)
+    if apart.ruler:
+        _show_apart(console, "the ruler changed", apart.ruler)
     if not cells:
         console.print("Neither side has a valid figure for these metrics.")
         return
@@ -145,6 +149,7 @@ def document(baseline: str, candidate: str, apart: Apart, cells: Sequence[Cell])
         "candidate": candidate,
         "declared": {path: list(values) for path, values in apart.declared.items()},
         "attested": {path: list(values) for path, values in apart.attested.items()},
+        "ruler": {path: list(values) for path, values in apart.ruler.items()},
         "conditions": {path: list(values) for path, values in apart.conditions.items()},
         "cells": [
             {

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from benchharness.metrics import Metric
+from benchharness.metrics import METRICS, Metric
 from benchharness.stats import estimate, family, modes
 from benchharness.stats.client_error import ClientError
 from benchharness.stats.estimate import Estimate
@@ -186,4 +186,12 @@ def _cell(seen: Measured, stack: str, rules: Rules, changed: bool) -> Cell:
         high * base,
         number,
         seen.modes is not None,
+    )
+
+
+def refused(cells: Sequence[Cell], table: str, reason: str) -> tuple[Cell, ...]:
+    """The same cells with all metrics of a table judged invalid: what was compared isn't one thing."""
+    return tuple(
+        replace(cell, verdict=Verdict.INVALID, reason=reason) if METRICS[cell.metric].table == table else cell
+        for cell in cells
     )

@@ -133,7 +133,7 @@ def test_t22_the_client_can_see_no_more_than_the_cycles_and_not_far_less(
     tok_s: float, expected: list[bool]
 ) -> None:
     """Cycles of 2 tokens in 5 ms allow 400 tok/s; 376 is the articles' 6 %."""
-    found = list(validity.client_within_cycles(answered(tok_s)))
+    found = list(validity.cycles.client_within_cycles(answered(tok_s)))
     assert [finding.grave for finding in found] == expected
     assert all("400.0" in finding.sentence for finding in found)
 
@@ -141,21 +141,21 @@ def test_t22_the_client_can_see_no_more_than_the_cycles_and_not_far_less(
 def test_cycles_of_the_clients_own_clock_prove_nothing() -> None:
     made = answered(900)
     cycles = tuple(replace(one, source="client-chunk") for one in made.cycles)
-    assert not list(validity.client_within_cycles(replace(made, cycles=cycles)))
+    assert not list(validity.cycles.client_within_cycles(replace(made, cycles=cycles)))
 
 
 def test_t8_a_share_of_eager_cycles_is_told() -> None:
     made = answered(380)
     graphs = tuple(replace(one, graph=n % 4 != 0) for n, one in enumerate(made.cycles))
-    (found,) = validity.graphs_replayed(replace(made, cycles=graphs))
+    (found,) = validity.cycles.graphs_replayed(replace(made, cycles=graphs))
     assert found.sentence.startswith("25.0% of the cycles ran without a captured graph")
     for alike in (True, False, None):
         same = tuple(replace(one, graph=alike) for one in made.cycles)
-        assert not list(validity.graphs_replayed(replace(made, cycles=same)))
+        assert not list(validity.cycles.graphs_replayed(replace(made, cycles=same)))
 
 
 def test_captures_in_the_window_are_told() -> None:
     made = answered(380)
     cycles = (replace(made.cycles[0], mark="capture"), *made.cycles[1:])
-    (found,) = validity.no_capture(replace(made, cycles=cycles))
+    (found,) = validity.cycles.no_capture(replace(made, cycles=cycles))
     assert "in 1 cycles" in found.sentence

@@ -12,7 +12,7 @@ import pytest
 from benchharness import machine
 from benchharness.machine import gpus, launch_conditions
 from benchharness.records import Cycle, GpuState, Trial, Workload
-from benchharness.validity import clocks_known
+from benchharness.validity.gpus import clocks_known
 
 ANSWERS: dict[str, Any] = {
     "nvmlInit": lambda: None,
