@@ -130,7 +130,7 @@ _ROWS = (
         Direction.HIGHER,
         "tokens that a decode cycle produced for one request, bonus token included; 1 without speculation",
         "cycles",
-        "sum(tokens) / sum(coalesce(batch_size, 1))",
+        "sum(tokens) / sum(coalesce(batch_size, 1) * coalesce(window_cycles, 1))",
         3,
     ),
     Metric(

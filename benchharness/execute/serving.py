@@ -34,7 +34,7 @@ from benchharness.records import (
 from benchharness.stack import absence, attestation, probing, server
 from benchharness.stats import steadiness
 from benchharness.store import RunFolder
-from benchharness.timings import cycles, log_findings, probe_cycles, probe_file
+from benchharness.timings import cycles, log_cycles, log_findings, probe_cycles, probe_file
 from benchharness.workload import achieved, client, load, prompts
 
 TOLD_MISMATCHES = 4
@@ -165,6 +165,9 @@ class Serving:
         over = time.monotonic_ns()
         after, trouble = self._counters_after(running)
         timed, shortcomings = self._cycles(traces, began, over)
+        if not timed:
+            since = min((trace.sent_ns for trace in traces if not trace.warmup), default=began)
+            timed = log_cycles.cycles(log.rows_since(since), self._log_interval())
         trial = Trial(
             launch=self.planned.index,
             position=position,
@@ -211,6 +214,11 @@ class Serving:
         probed = probe_cycles.cycles(files, [trace for trace in traces if trace.probed is not False])
         shortcomings = probe_cycles.findings(files, self.prepared.stack.model.tp, self.unseen)
         return probed or streamed, (*absence.deaths(files), *shortcomings)
+
+    def _log_interval(self) -> int:
+        """Cycles of a window of the engine's log."""
+        declared = self.settings.get("decode_log_interval")
+        return declared if isinstance(declared, int) and declared > 0 else log_cycles.USUAL_INTERVAL
 
     def _counters_after(self, running: server.Server) -> tuple[EngineCounters, EngineError | None]:
         """The counters once more, or why the engine doesn't tell them: the trial is stored all the same."""

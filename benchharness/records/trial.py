@@ -123,6 +123,7 @@ class Cycle:
         context_tokens: their sequence lengths at its start, added up.
         graph, draft_graph, draft_extend_graph: whether a captured graph was replayed.
         rank: of the process that timed it.
+        window_cycles: cycles that the row stands for: more than one where a log tells of windows only.
         mark: empty, `capture` (a graph was captured in it) or `surplus` (the answer was complete by then:
             with overlap an engine launches one cycle more than it needs).
     """
@@ -152,6 +153,7 @@ class Cycle:
     draft_extend_graph: bool | None = None
     rank: int | None = None
     mark: str = ""
+    window_cycles: int = 1
 
 
 @dataclass(frozen=True)

@@ -115,18 +115,18 @@ class StoredRun:
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, files: list[str]) -> None:
     import duckdb
+    import pyarrow as pa
 
     from benchharness.store.tables import SCHEMAS
 
+    empty = SCHEMAS[name].append(pa.field("filename", pa.string())).empty_table()
+    connection.register(f"empty_{name}", empty)
+    # Tables of older runs lack newer columns: what they don't have is NULL.
+    rows = f"SELECT * FROM empty_{name}"  # noqa: S608
     if files:
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-        rows = f"SELECT * FROM read_parquet([{listed}], filename = true)"  # noqa: S608 - our own paths
-    else:
-        import pyarrow as pa
-
-        empty = SCHEMAS[name].append(pa.field("filename", pa.string())).empty_table()
-        connection.register(f"empty_{name}", empty)
-        rows = f"SELECT * FROM empty_{name}"  # noqa: S608
+        read = f"SELECT * FROM read_parquet([{listed}], filename = true, union_by_name = true)"  # noqa: S608
+        rows = f"{rows} UNION ALL BY NAME {read}"
     try:
         _create_view(connection, name, rows)
     except duckdb.Error as error:

@@ -95,6 +95,7 @@ CYCLES = pa.schema(
         ("draft_extend_graph", pa.bool_()),
         ("rank", pa.int32()),
         ("mark", pa.string()),
+        ("window_cycles", pa.int32()),
     ]
 )
 
@@ -168,7 +169,9 @@ def _cycle_rows(trial: Trial) -> list[dict[str, Any]]:
     speaker = min(ranks, default=None)
 
     def counts(cycle: Cycle) -> bool:
-        of_request = cycle.request in counted or (cycle.request == -1 and cycle.start_ns >= began_ns)
+        # A log's windows were read from the measured time on.
+        of_batch = cycle.request == -1 and (cycle.start_ns >= began_ns or cycle.source == "log")
+        of_request = cycle.request in counted or of_batch
         return bool(counted) and of_request and cycle.rank in (None, speaker) and not cycle.mark
 
     return [_cycle_row(cycle, counts(cycle)) for cycle in trial.cycles]

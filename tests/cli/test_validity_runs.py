@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from commandline import bench
+
+from benchharness.store import open_run
 
 FILE = """\
 name: judged
@@ -28,3 +31,31 @@ def test_t7_a_compilation_in_the_first_request_of_a_shape_is_left_out_or_invalid
     assert not [one for one in warm.document["findings"] if one["check"] == "no-compilation"], warm.err
     ttfts = [cell["metrics"]["ttft_ms"] for cell in warm.document["cells"]]
     assert len(ttfts) == 2 and max(ttfts) < 200
+
+
+LOG_ONLY = """\
+name: windows
+engine: standin
+base:
+  args: {speculation: true, accept_length: 2.0, draft_ms: 0.5, verify_ms: 2.5, draft_extend_ms: 0.5,
+    rest_ms: 0.5, prefill_ms: 1, prefill_ms_per_1k: 0, log_interval: 40, stream: token}
+workload: {context_tokens: 16, output_tokens: 600, requests: 2}
+measure: {launches: 1, warmup: 1}
+"""
+
+
+def test_where_nothing_else_tells_of_cycles_the_logs_windows_do(tmp_path: Path) -> None:
+    """Chunks hold several cycles; the engine's log tells windows of 40 cycles of 4 ms and 2.0 tokens."""
+    (tmp_path / "e.yaml").write_text(LOG_ONLY)
+    done = bench("run", "e.yaml", "--json", cwd=tmp_path)
+    stored = open_run(tmp_path / done.document["path"])
+    rows = stored.connect().execute(
+        "SELECT source, clock, window_cycles, counted, mark FROM cycles ORDER BY cycle"
+    )
+    found = rows.fetchall()
+    assert {row[:3] for row in found} == {("log", "host", 40)}
+    # The window that holds a prefill is kept in the record and counts for nothing.
+    assert any(not counted and "prefill" in (mark or "") for *_, counted, mark in found)
+    (cell,) = done.document["cells"]
+    assert cell["metrics"]["accept_length"] == pytest.approx(2.0, abs=0.02)
+    assert 3.9 < cell["metrics"]["cycle_ms"] < 5.5

@@ -52,6 +52,7 @@ TOLD = (
     "speculative_num_draft_tokens",
     "speculative_attention_mode",
     "speculative_draft_attention_backend",
+    "decode_log_interval",
     "memory_usage",
     "effective_max_running_requests_per_dp",
 )
