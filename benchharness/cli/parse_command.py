@@ -54,8 +54,11 @@ def command(log: Path, engine: str, jsonl: bool, strict: bool) -> None:
     Plain, gzip and Zstandard files are read, also truncated ones and such as are being written. Damaged
     lines are counted and left out.
     """
+    from benchharness.errors import UsageError
     from benchharness.timings.logs import reading
 
+    if str(log) == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed", "give the path of a log")
     opened = reading.stream_log(sys.stdin.buffer) if str(log) == "-" else reading.open_log(log)
     refused = _show_damaged if strict else None
     with opened:

@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from benchharness import __version__, machine
 from benchharness.errors import UsageError
-from benchharness.records import Plan, Run
+from benchharness.records import Plan, Run, Source
 from benchharness.report import console as consoles
 from benchharness.stack import engines
 from benchharness.store import RunFolder, create, open_run, runs
@@ -83,7 +83,28 @@ def _reopened(results: Path, plan: Plan) -> RunFolder:
         stored = open_run(summary.path)
         if stored.run.plan == plan:
             return RunFolder(stored.path, stored.run)
+    last = open_run(of_experiment[-1].path).run
+    moved = _moved(last.plan, plan)
+    if moved:
+        raise UsageError(
+            f"the code of {moved} is not what the last run, {last.id}, set out with",
+            "bring the clone back to it (uncommitted work is kept under sources/ in the run's folder), "
+            "or run it without --resume",
+        )
     raise UsageError(
         f"the last run, {of_experiment[-1].run}, set out to do something else than this experiment does now",
         "undo the changes of the file or of --set, or run it without --resume",
     )
+
+
+def _moved(before: Plan, now: Plan) -> str:
+    """Names of the stacks whose code alone sets two plans apart; empty where more does."""
+
+    def without_code(plan: Plan) -> Plan:
+        plain = (replace(stack, source=Source(repo=stack.source.repo)) for stack in plan.stacks)
+        return replace(plan, stacks=tuple(plain))
+
+    if without_code(before) != without_code(now):
+        return ""
+    pairs = zip(before.stacks, now.stacks, strict=True)
+    return ", ".join(one.name for one, other in pairs if one.source != other.source)

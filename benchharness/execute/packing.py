@@ -18,9 +18,11 @@ def pack(
     Raises as `bundles.pack` does.
     """
     needed: dict[EnvironmentSpec, list[str]] = {}
-    for name, spec in environments_of(plan, cache).items():
-        if spec is not None:
-            needed.setdefault(spec, []).append(name)
+    for name, of_stack in environments_of(plan, cache).items():
+        if of_stack.reason:
+            tell(f"{name} is left out: {of_stack.reason}")
+        elif of_stack.spec is not None:
+            needed.setdefault(of_stack.spec, []).append(name)
     for stack in plan.stacks:
         spec = engines.named(stack.engine).model_environment(stack)
         if stack.model.recipe is not None and spec is not None:

@@ -24,6 +24,7 @@ from benchharness.records.ready import (
     EngineFacts,
     Environment,
     EnvironmentSpec,
+    Needed,
     Readiness,
 )
 from benchharness.records.run import (
@@ -61,6 +62,7 @@ __all__ = [
     "LaunchStatus",
     "Mismatch",
     "Model",
+    "Needed",
     "Plan",
     "PlannedLaunch",
     "ProcessReport",

@@ -63,6 +63,19 @@ class Environment:
 
 
 @dataclass(frozen=True)
+class Needed:
+    """The environment that a stack needs.
+
+    Attributes:
+        spec: None where the harness's own serves, or `reason` says why it can't be told.
+        reason: one line; empty where all is well.
+    """
+
+    spec: EnvironmentSpec | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Built:
     """A stack's environment; None where the harness's own interpreter serves or `reason` says why not."""
 
@@ -114,10 +127,17 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """What the running engine says of itself: version, settings, and its raw answers."""
+    """What the running engine says of itself.
+
+    Attributes:
+        version: its own.
+        settings: what its start resolved, for the record.
+        arguments: declared argument -> the value that it runs with, as far as it tells.
+    """
 
     version: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from benchharness.plan import differences, requests_of
-from benchharness.records import EnvironmentSpec, Plan
+from benchharness.records import EnvironmentSpec, Needed, Plan
 from benchharness.report.console import duration, table
 
 MOST_NAMED = 6
@@ -20,7 +20,7 @@ MOST_NAMED = 6
 def show(
     console: Console,
     plan: Plan,
-    environments: Mapping[str, EnvironmentSpec | None],
+    environments: Mapping[str, Needed],
     seconds: float,
     *,
     measured: bool,
@@ -37,8 +37,7 @@ def show(
     for heading in ("stack", "environment", *apart):
         stacks.add_column(escape(heading), overflow="fold")
     for position, stack in enumerate(plan.stacks):
-        spec = environments[stack.name]
-        holds = _holds(spec, stack.engine) if spec else "the harness's own"
+        holds = _told(environments[stack.name], stack.engine)
         cells = (stack.name, holds, *(values[position] for values in apart.values()))
         stacks.add_row(*map(escape, cells))
     console.print(stacks)
@@ -52,6 +51,12 @@ def show(
     console.print(f"Takes about {duration(seconds)} ({basis}; building environments not counted).")
 
 
+def _told(needed: Needed, engine: str) -> str:
+    if needed.reason:
+        return f"unbuildable: {needed.reason}"
+    return _holds(needed.spec, engine) if needed.spec else "the harness's own"
+
+
 def _holds(spec: EnvironmentSpec, engine: str) -> str:
     """What an environment holds in a few words: a frozen set has a hundred lines and more."""
     if len(spec.requirements) <= MOST_NAMED:
@@ -61,16 +66,15 @@ def _holds(spec: EnvironmentSpec, engine: str) -> str:
     return f"{', '.join(first)} and {len(spec.requirements) - len(first)} more"
 
 
-def document(
-    plan: Plan, environments: Mapping[str, EnvironmentSpec | None], seconds: float
-) -> dict[str, Any]:
+def document(plan: Plan, environments: Mapping[str, Needed], seconds: float) -> dict[str, Any]:
     """The same for programs."""
     return {
         "experiment": plan.experiment,
         "stacks": [
             {
                 "stack": stack.name,
-                "requirements": list(spec.requirements) if (spec := environments[stack.name]) else None,
+                "requirements": list(spec.requirements) if (spec := environments[stack.name].spec) else None,
+                "unbuildable": environments[stack.name].reason or None,
             }
             for stack in plan.stacks
         ],

@@ -85,6 +85,7 @@ def take(
         *_env_mismatches(wanted, reports, explain),
         *_package_mismatches(stack, environment, reports),
         *_source_mismatches(stack, reports),
+        *_argument_mismatches(stack, facts),
     ]
     return Attestation(
         engine_version=facts.version,
@@ -137,6 +138,26 @@ def _package_mismatches(
             found = imported.get(_plain(name))
             if found is not None and not _as_declared(found, version):
                 yield Mismatch(report.name, f"packages.{name}", version, found, "another copy is imported")
+
+
+def _argument_mismatches(stack: Stack, facts: EngineFacts) -> Iterator[Mismatch]:
+    """A declared argument must be what the engine runs with, where the engine tells."""
+    for name, effective in facts.arguments.items():
+        declared = stack.args.get(name)
+        if declared not in (None, "auto") and not _same_value(declared, effective):
+            yield Mismatch("engine", f"args.{name}", str(declared), str(effective), "the engine changed it")
+
+
+def _same_value(declared: Any, effective: Any) -> bool:
+    """Equal as an engine's command line would read both."""
+    if isinstance(declared, list | tuple) and isinstance(effective, list | tuple):
+        return len(declared) == len(effective) and all(map(_same_value, declared, effective))
+    if isinstance(declared, bool) or isinstance(effective, bool):
+        return str(declared).lower() == str(effective).lower()
+    try:
+        return float(declared) == float(effective)
+    except (TypeError, ValueError):
+        return str(declared).casefold() in {part.casefold() for part in str(effective).split(" or ")}
 
 
 def _source_mismatches(stack: Stack, reports: Sequence[ProcessReport]) -> Iterator[Mismatch]:

@@ -46,8 +46,8 @@ class Engine(Protocol):
     def environment(self, stack: Stack) -> EnvironmentSpec | None:
         """What the engine's environment must hold; None if the harness's own interpreter serves.
 
-        A stack with a repository has its code in `source.folder`. Raises UsageError if that is no code of
-        this engine's.
+        A stack with a repository has its code in `source.folder`. Raises UnbuildableError if that is no
+        code of this engine's.
         """
         ...
 

@@ -157,7 +157,8 @@ class Sglang:
             context_limit=server.context_limit,
             slots=server.slots,
         )
-        return endpoint, EngineFacts(version=server.version, settings=told)
+        arguments = sglang_arguments.effective(given(stack), server.everything)
+        return endpoint, EngineFacts(version=server.version, settings=told, arguments=arguments)
 
     def flush_cache(self, stack: Stack, base_url: str) -> bool:
         """Empty the radix cache, as every release can."""

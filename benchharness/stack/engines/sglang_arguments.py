@@ -28,6 +28,9 @@ RENAMED: tuple[tuple[str, ...], ...] = (
 )
 """Names of one and the same argument over releases, oldest first."""
 
+ALIASES = {("speculative-algorithm", "EAGLE"): "EAGLE or NEXTN"}
+"""(Argument, value) that SGLang itself writes for several: declared values are held against all of them."""
+
 _OTHER_NAMES = {name: names for names in RENAMED for name in names}
 
 
@@ -117,3 +120,21 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return json.dumps(value) if isinstance(value, Mapping) else str(value)
+
+
+def effective(declared: Mapping[str, Any], server_args: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a server runs with, of the declared arguments that it tells: declared name -> value.
+
+    Args:
+        declared: as the stack names them.
+        server_args: the server's own, by their names in Python.
+    """
+    found = {}
+    for name in declared:
+        spellings = (spelled(name), *_OTHER_NAMES.get(spelled(name), ()))
+        known = [one.replace("-", "_") for one in spellings if one.replace("-", "_") in server_args]
+        # Without a value stands what the start has put elsewhere, as graph sizes in newer releases.
+        values = [server_args[one] for one in known if server_args[one] is not None]
+        if values and not isinstance(values[0], Mapping):
+            found[name] = ALIASES.get((spelled(name), str(values[0])), values[0])
+    return found

@@ -69,6 +69,7 @@ class Settings:
         context_limit: most tokens of one request, prompt and output together; None if not told.
         slots: requests that it works on at once; None if not told.
         told: its answers worth keeping, for the record.
+        everything: all of its answers by name.
     """
 
     version: str | None
@@ -76,6 +77,7 @@ class Settings:
     context_limit: int | None
     slots: int | None
     told: Mapping[str, Any]
+    everything: Mapping[str, Any]
 
 
 def settings(base_url: str) -> Settings:
@@ -101,6 +103,7 @@ def settings(base_url: str) -> Settings:
         context_limit=longest_input + 4 if isinstance(longest_input, int) else None,
         slots=slots if isinstance(slots, int) else None,
         told={name: merged[name] for name in TOLD if name in merged},
+        everything=merged,
     )
 
 

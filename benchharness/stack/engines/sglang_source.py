@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchharness.errors import InfrastructureError, UsageError
+from benchharness.errors import InfrastructureError, UnbuildableError
 from benchharness.records import Environment, Stack
 from benchharness.stack.git import Git, GitFailure
 
@@ -30,7 +30,7 @@ _PIN = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([\w.+!-]+)")
 def release(stack: Stack) -> str:
     """The stack's release, or the one that its commit follows.
 
-    Raises UsageError if the commit doesn't tell.
+    Raises UnbuildableError if the commit doesn't tell.
     """
     source = stack.source
     if source.release:
@@ -42,7 +42,7 @@ def release(stack: Stack) -> str:
         return ""
     found = followed_release(Path(source.folder))
     if found is None:
-        raise UsageError(
+        raise UnbuildableError(
             f"stack {stack.name}: {str(source.commit)[:12]} of {source.repo} doesn't tell which release of "
             "SGLang it follows (no version in its files, no tag v0.5.x before it)",
             "fetch the repository's tags, or name the release as `packages.sglang`",
@@ -51,10 +51,10 @@ def release(stack: Stack) -> str:
 
 
 def refuse_other_code(stack: Stack) -> None:
-    """Refuse a checkout that holds no SGLang; UsageError."""
+    """Refuse a checkout that holds no SGLang; UnbuildableError."""
     folder = stack.source.folder
     if folder is not None and not (Path(folder) / PYTHON / "sglang" / "launch_server.py").is_file():
-        raise UsageError(
+        raise UnbuildableError(
             f"stack {stack.name}: {str(stack.source.commit)[:12]} of {stack.source.repo} holds no SGLang "
             "(no python/sglang/launch_server.py)",
             "check `source.repo`",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.errors import UsageError
+from benchharness.errors import UnbuildableError
 from benchharness.records import Environment, Source, Stack
 from benchharness.stack.engines import sglang_environment, sglang_source
 from benchharness.stack.engines.sglang_settings import variables
@@ -78,7 +78,7 @@ def test_a_fallback_version_is_no_release(checkout: Path) -> None:
 
 
 def test_a_commit_that_tells_no_release_is_refused_unless_one_is_named(checkout: Path) -> None:
-    with pytest.raises(UsageError, match="doesn't tell which release") as refused:
+    with pytest.raises(UnbuildableError, match="doesn't tell which release") as refused:
         sglang_source.release(of(checkout))
     assert "`packages.sglang`" in refused.value.advice
     assert sglang_source.release(of(checkout, packages={"sglang": "0.5.18"})) == "0.5.18"
@@ -87,7 +87,7 @@ def test_a_commit_that_tells_no_release_is_refused_unless_one_is_named(checkout:
 def test_a_repository_of_something_else_is_refused(checkout: Path) -> None:
     git(checkout, "tag", "v0.5.9")
     (checkout / "python" / "sglang" / "launch_server.py").unlink()
-    with pytest.raises(UsageError, match="holds no SGLang"):
+    with pytest.raises(UnbuildableError, match="holds no SGLang"):
         sglang_environment.environment(of(checkout))
 
 
