@@ -35,32 +35,59 @@ def make(experiment: Experiment) -> Plan:
             _refuse_unpaired(workload)
     for stack in experiment.stacks:
         _refuse_what_no_process_can_have(stack)
-    random_ = random.Random(measure.seed)  # noqa: S311 - an order, not a secret
     names = [stack.name for stack in experiment.stacks]
-    cells = list(range(len(experiment.workloads)))
-    launches: list[PlannedLaunch] = []
-    order = list(names)
-    blocks: list[list[str]] = []
-    for block in range(measure.launches):
-        order = order[::-1] if block % 2 else random_.sample(names, len(names))
-        blocks.append(order)
-    if measure.pairing == "none":
-        rows = [(block, name) for name in names for block in range(measure.launches)]
-    else:
-        rows = [(block, name) for block, order in enumerate(blocks) for name in order]
-    cell_orders = [tuple(random_.sample(cells, len(cells))) for _ in range(measure.launches)]
-    seeds = [random_.getrandbits(32) for _ in range(measure.launches)]
-    for index, (block, name) in enumerate(rows):
-        launches.append(PlannedLaunch(index, block, name, cell_orders[block], seeds[block]))
     return Plan(
         experiment=experiment.name,
         stacks=experiment.stacks,
         workloads=experiment.workloads,
-        launches=tuple(launches),
+        launches=_launches(
+            names, len(experiment.workloads), measure.launches, measure.seed, measure.pairing != "none"
+        ),
         pairing=measure.pairing,
         seed=measure.seed,
         start_timeout_s=measure.start_timeout_s,
         probe=measure.probe,
+    )
+
+
+def beside(candidate: Plan, baselines: Sequence[Stack], launches: int) -> Plan:
+    """The candidate's work once more, with baseline stacks in its blocks.
+
+    Args:
+        candidate: what a run did.
+        baselines: stacks with names of their own.
+        launches: of each stack.
+    """
+    stacks = (*baselines, *candidate.stacks)
+    names = [stack.name for stack in stacks]
+    return replace(
+        candidate,
+        experiment=f"{candidate.experiment}-gate",
+        stacks=stacks,
+        launches=_launches(names, len(candidate.workloads), launches, candidate.seed, interleaved=True),
+        pairing="interleaved",
+    )
+
+
+def _launches(
+    names: Sequence[str], cells: int, launches: int, seed: int, interleaved: bool
+) -> tuple[PlannedLaunch, ...]:
+    """All launches in order; those of a block have the same seed and order of cells."""
+    random_ = random.Random(seed)  # noqa: S311 - an order, not a secret
+    order = list(names)
+    blocks: list[list[str]] = []
+    for block in range(launches):
+        order = order[::-1] if block % 2 else random_.sample(names, len(names))
+        blocks.append(order)
+    if interleaved:
+        rows = [(block, name) for block, order in enumerate(blocks) for name in order]
+    else:
+        rows = [(block, name) for name in names for block in range(launches)]
+    cell_orders = [tuple(random_.sample(range(cells), cells)) for _ in range(launches)]
+    seeds = [random_.getrandbits(32) for _ in range(launches)]
+    return tuple(
+        PlannedLaunch(index, block, name, cell_orders[block], seeds[block])
+        for index, (block, name) in enumerate(rows)
     )
 
 

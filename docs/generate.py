@@ -1,4 +1,4 @@
-"""Writes the parts of docs/ that come from the code: the experiment schema and the metrics table."""
+"""Writes the parts of docs/ that come from the code: both schemas and the metrics table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from benchharness import metrics, spec
+from benchharness.spec import thresholds
 
 DOCS = Path(__file__).parent
 BEGIN, END = "<!-- metrics:begin -->\n", "<!-- metrics:end -->"
@@ -24,7 +25,9 @@ def glossary_text(present: str) -> str:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write all of them."""
+    thresholds_text = json.dumps(thresholds.json_schema(), indent=2) + "\n"
+    (DOCS / "thresholds.schema.json").write_text(thresholds_text, encoding="utf-8")
     (DOCS / "experiment.schema.json").write_text(schema_text(), encoding="utf-8")
     glossary = DOCS / "glossary.md"
     glossary.write_text(glossary_text(glossary.read_text(encoding="utf-8")), encoding="utf-8")

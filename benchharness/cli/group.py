@@ -16,6 +16,8 @@ COMMANDS = {
     "list": "List the stored runs.",
     "show": "Show what a run measured, and whether it is valid.",
     "compare": "Compare two stacks: how much, how sure, and a verdict.",
+    "gate": "Hold a run against bounds, for CI: absolute ones, and changes against a baseline.",
+    "baseline": "Name stored runs that others are held against.",
     "parse": "Read an engine's log: windows, acceptance, graphs, and what spoils them.",
     "selftest": "Measure the client's own timing error on this machine.",
     "env": "Build, list and remove the environments that stacks run in.",

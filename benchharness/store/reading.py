@@ -12,7 +12,7 @@ import orjson
 
 from benchharness.errors import UsageError, nearest
 from benchharness.records import Launch, LaunchStatus, Run
-from benchharness.store import documents
+from benchharness.store import baselines, documents
 from benchharness.store.stored_trial import StoredTrial
 
 if TYPE_CHECKING:
@@ -167,11 +167,14 @@ def runs(results: Path) -> Iterator[RunSummary]:
 
 
 def find(results: Path, name: str) -> Path:
-    """The folder of a run by path, `experiment/run`, run id, unambiguous start of one, or `latest`."""
+    """The folder of a run by path, `experiment/run`, baseline, run id, the start of one, or `latest`."""
     direct = Path(name)
     for path in (direct, results / name):
         if (path / "run.json").is_file():
             return path
+    promoted = baselines.place(results, name)
+    if promoted is not None:
+        return results / promoted
     known = list(runs(results))
     if not known:
         raise UsageError(f"no run {name!r}: {results} holds no runs", "make one with `benchharness run`")

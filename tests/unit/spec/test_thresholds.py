@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from benchharness.errors import UsageError
@@ -82,11 +85,19 @@ def test_what_is_wrong_is_said_with_its_place(text: str, sentence: str) -> None:
     assert sentence in str(refused.value)
 
 
-def test_a_missing_file_is_called_what_it_is(tmp_path: object) -> None:
-    from pathlib import Path
-
+def test_a_missing_file_is_called_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no thresholds file"):
-        thresholds.load(Path(str(tmp_path)) / "none.yaml")
+        thresholds.load(tmp_path / "none.yaml")
+
+
+def test_the_exported_schema_is_up_to_date() -> None:
+    exported = Path(__file__).parents[3] / "docs" / "thresholds.schema.json"
+    assert json.loads(exported.read_text()) == thresholds.json_schema(), "run `make docs`"
+
+
+def test_the_example_is_understood() -> None:
+    found = thresholds.load(Path(__file__).parents[3] / "experiments" / "gate.yaml")
+    assert {bound.metric for bound in found.bounds} == {"accept_length", "cycle_ms"}
 
 
 def test_the_schema_takes_every_form() -> None:
