@@ -166,6 +166,7 @@ def _build(
     log.write_bytes(b"")
     builder = uv.Builder(folder, log, tell, lock_fd)
     builder.create(sys.executable if _is_own(spec.python) else str(spec.python))
+    hostpackages.refuse_missing(spec.host, folder)
     filling = fill(folder) if fill is not None else _install(spec, folder, builder)
     linked = hostpackages.link((*spec.host, *filling.from_host), folder, leave_out=spec.excludes)
     builder.check_imports(spec.imports)

@@ -72,12 +72,7 @@ def link(
     version = environment_version(environment)
     there = {normal(one.metadata["Name"]) for one in distributions(path=[str(site)])}
     found = _found(places(environment))
-    for name in wanted:
-        if name not in found and name not in there:
-            raise UnbuildableError(
-                f"the host's Python has no package {name}",
-                f"install it there, or name the interpreter that has it by {HOST_PYTHON}",
-            )
+    _refuse_missing(name for name in wanted if name not in found and name not in there)
     linked = [
         name
         for name in (wanted if only_these else _closure(wanted, found, leave_out, version))
@@ -87,6 +82,24 @@ def link(
     for name in linked:
         _link_files(name, found, frozenset(linked), owners, site)
     return {name: found[name].version for name in linked}
+
+
+def refuse_missing(names: Iterable[str], environment: Path) -> None:
+    """Refuse distributions that the host doesn't have, before anything large is installed.
+
+    Raises UnbuildableError.
+    """
+    wanted = sorted(set(names))
+    found = _found(places(environment)) if wanted else {}
+    _refuse_missing(name for name in wanted if name not in found)
+
+
+def _refuse_missing(names: Iterable[str]) -> None:
+    for name in names:
+        raise UnbuildableError(
+            f"the host's Python has no package {name}",
+            f"install it there, or name the interpreter that has it by {HOST_PYTHON}",
+        )
 
 
 def _path_of(python: str) -> list[str]:

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from threading import Event
+from typing import IO, Any
 
 from benchharness.stack.bundles.install import HARNESS, INDEX
 from benchharness.stack.bundles.tree import Tree, TreeFile
@@ -54,8 +55,15 @@ def write(trees: Mapping[str, Tree], folder: Path, part_bytes: int, machine: str
         For the manifest: owner, name, parts (file, bytes, sha256) and plain bytes of each archive.
     """
     archives = _archives(trees)
+    stop = Event()
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(lambda one: _write(one, folder, part_bytes, machine), archives))
+        try:
+            return list(pool.map(lambda one: _write(one, folder, part_bytes, machine, stop), archives))
+        except BaseException:
+            # Compressing takes minutes: an interrupt must not wait for its end.
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _archives(trees: Mapping[str, Tree]) -> list[Archive]:
@@ -111,7 +119,23 @@ class _Parts:
         self.rows.append({"file": file, "bytes": size, "sha256": hashlib.sha256(part).hexdigest()})
 
 
-def _write(archive: Archive, folder: Path, part_bytes: int, machine: str) -> dict[str, Any]:
+class _Stopped(Exception):  # noqa: N818 - ends a thread, and is told to nobody
+    """The bundle isn't wanted any more."""
+
+
+class _Stoppable:
+    """A file that stops being readable once the bundle isn't wanted any more."""
+
+    def __init__(self, file: IO[bytes], stop: Event) -> None:
+        self._file, self._stop = file, stop
+
+    def read(self, size: int = -1) -> bytes:
+        if self._stop.is_set():
+            raise _Stopped
+        return self._file.read(size)
+
+
+def _write(archive: Archive, folder: Path, part_bytes: int, machine: str, stop: Event) -> dict[str, Any]:
     parts = _Parts(folder, archive.name, part_bytes)
     plain = 0
     filters: list[dict[str, Any]] = [{"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": WINDOW_BYTES}]
@@ -128,7 +152,7 @@ def _write(archive: Archive, folder: Path, part_bytes: int, machine: str) -> dic
             size = one.source.stat().st_size
             plain += size
             with one.source.open("rb") as file:
-                _add(tar, str(number), size, file)
+                _add(tar, str(number), size, _Stoppable(file, stop))
     parts.close()
     return {"owner": archive.owner, "name": archive.name, "parts": parts.rows, "plain_bytes": plain}
 

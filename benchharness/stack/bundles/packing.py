@@ -131,7 +131,13 @@ def _packed(
         }
     tell("compressing")
     folder.mkdir(parents=True, exist_ok=True)
-    written = archives.write(trees, folder, options.part_bytes, options.target.machine)
+    try:
+        written = archives.write(trees, folder, options.part_bytes, options.target.machine)
+    except BaseException:
+        # The folder was empty: half a bundle in it would only stand in the way of the next try.
+        for part in folder.iterdir():
+            part.unlink()
+        raise
     shutil.copyfile(Path(install.__file__), folder / "install.py")
     manifest = {
         "format": install.FORMAT,

@@ -17,6 +17,7 @@ from benchharness.stack.engines.llamacpp_settings import (
     slots,
     types,
 )
+from benchharness.stack.packages import HOST
 
 _NAME = re.compile(r"[a-z]\w*(\.[a-z]\w*)*", re.ASCII)
 _OWNED = {
@@ -40,6 +41,12 @@ def refuse_source(stack: Stack) -> None:
         raise UsageError(
             f"stack {stack.name}: llamacpp runs releases of {PACKAGE} only, not a repository or a commit",
             "replace `source:` by {release: VERSION}, as 2026.10.11549",
+        )
+    if stack.packages.get(PACKAGE, "") in (None, HOST):
+        raise UsageError(
+            f"stack {stack.name}: `packages.{PACKAGE}` is the engine itself, which can't be left out or "
+            "taken from the host",
+            "name its version",
         )
     if not release(stack):
         raise UsageError(
