@@ -35,9 +35,17 @@ class LogWatch:
         """Note the log's length now."""
         self._marks.append((time.monotonic_ns(), self._size()))
 
+    def rows(self) -> Iterator[LogLine]:
+        """The whole log as the parsers read it."""
+        return self._rows(0)
+
     def rows_since(self, begin_ns: int) -> Iterator[LogLine]:
         """What was written since the last mark before a time of CLOCK_MONOTONIC, as the parsers read it."""
-        begin = max((size for at, size in self._marks if at <= begin_ns), default=self._marks[0][1])
+        return self._rows(
+            max((size for at, size in self._marks if at <= begin_ns), default=self._marks[0][1])
+        )
+
+    def _rows(self, begin: int) -> Iterator[LogLine]:
         try:
             with self._path.open("rb") as file:
                 end = file.seek(0, io.SEEK_END)

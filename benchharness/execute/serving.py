@@ -63,6 +63,7 @@ class Serving:
         self.probe_folder = place / "probe" if probed else None
         self.unseen: tuple[str, ...] = ()
         self.settings: Mapping[str, Any] = {}
+        self.on_device: tuple[Finding, ...] = ()
 
     def measure(self, launch: Launch) -> Launch:
         """Carry the launch out; engine trouble becomes its status, trouble with the store goes up."""
@@ -76,6 +77,9 @@ class Serving:
                 started = self.prepared.engine.start_facts(self.place / "server.log")
                 facts = replace(facts, settings=_resolved(self.prepared.floors, started, facts.settings))
                 self.settings = facts.settings
+                if self.prepared.engine.wants_gpu(self.prepared.stack):
+                    start = LogWatch(self.place / "server.log").rows()
+                    self.on_device = tuple(log_findings.device_used(start, facts.settings.get("device")))
                 attested = self._attest(command, facts, running)
                 launch = replace(launch, attestation=attested, start_s=running.start_s)
                 _refuse_mismatches(attested)
@@ -188,6 +192,8 @@ class Serving:
             *steadiness.findings(trial),
             *log_findings.findings(log.rows_since(_measured_from(trial))),
             *log_findings.graph_hazard(self.settings, workload.concurrency),
+            *log_findings.graphs_as_captured(self.settings, timed),
+            *self.on_device,
         )
         trial = replace(trial, findings=tuple(sorted(found, key=lambda finding: not finding.grave)))
         self.folder.append_trial(trial)

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from benchharness.records import Finding
+from benchharness.records import Cycle, Finding
 from benchharness.records.logline import LogLine
+from benchharness.timings.logs.startup import Startup
 
 INTRUSIONS: Mapping[str, tuple[str, bool, str]] = {
     "jit": ("no-compilation", True, "kernels were compiled {count} times while it was measured ({text})"),
@@ -57,3 +58,39 @@ def graph_hazard(settings: Mapping[str, Any], streams: int | None) -> Iterator[F
             f"graphs were captured up to a batch of {max(sizes)}, but {streams} streams are kept open: "
             "larger batches run without a graph",
         )
+
+
+def graphs_as_captured(settings: Mapping[str, Any], cycles: Sequence[Cycle]) -> Iterator[Finding]:
+    """A batch that fits a captured graph replays it, as far as cycles tell.
+
+    Args:
+        settings: what the start resolved, with `graph_batch_sizes` where graphs were captured.
+        cycles: of the trial.
+    """
+    sizes = settings.get("graph_batch_sizes")
+    if not isinstance(sizes, Sequence) or not sizes:
+        return
+    fitting = [cycle for cycle in cycles if cycle.graph is not None and (cycle.batch_size or 1) <= max(sizes)]
+    eager = sum(not cycle.graph for cycle in fitting)
+    if fitting and eager == len(fitting):
+        yield Finding(
+            "graphs-as-declared",
+            False,
+            f"graphs were captured up to a batch of {max(sizes)}, but none of {len(fitting)} cycles replayed "
+            "one",
+        )
+
+
+def device_used(rows: Iterable[LogLine], device: object) -> Iterator[Finding]:
+    """The GPU that was asked for is used, by the engine's own word.
+
+    Args:
+        rows: of the start.
+        device: as the server tells it; None where it doesn't.
+    """
+    startup = Startup()
+    for row in rows:
+        startup.add(row)
+    hazard = startup.device_hazard or ("the server runs on the CPU" if device == "cpu" else "")
+    if hazard:
+        yield Finding("device-used", True, f"device not used: {hazard}")

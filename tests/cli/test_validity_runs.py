@@ -59,3 +59,18 @@ def test_where_nothing_else_tells_of_cycles_the_logs_windows_do(tmp_path: Path) 
     (cell,) = done.document["cells"]
     assert cell["metrics"]["accept_length"] == pytest.approx(2.0, abs=0.02)
     assert 3.9 < cell["metrics"]["cycle_ms"] < 5.5
+
+
+@pytest.mark.parametrize("on_cpu", [False, True])
+def test_t18_a_model_on_the_cpu_by_accident_is_invalid_and_not_slower(tmp_path: Path, on_cpu: bool) -> None:
+    text = FILE.replace("WARMUP", "1").replace(
+        "jit_s: 0.3", f"log_dialect: llamacpp, on_cpu: {str(on_cpu).lower()}"
+    )
+    (tmp_path / "e.yaml").write_text(text)
+    done = bench("run", "e.yaml", "--json", cwd=tmp_path)
+    found = [one for one in done.document["findings"] if one["check"] == "device-used"]
+    assert bool(found) == on_cpu
+    if on_cpu:
+        assert done.status == 4
+        assert found[0]["sentence"] == "device not used: only 0 of 33 layers are on the GPU"
+        assert done.document["cells"] == []

@@ -43,6 +43,10 @@ class Engine(Protocol):
         """Seconds that a start usually takes: for estimates before anything was measured."""
         ...
 
+    def wants_gpu(self, stack: Stack) -> bool:
+        """The stack asks for a GPU, so that a model that ends up on the CPU is no measurement of it."""
+        ...
+
     def environment(self, stack: Stack) -> EnvironmentSpec | None:
         """What the engine's environment must hold; None if the harness's own interpreter serves.
 

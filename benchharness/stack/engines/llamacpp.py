@@ -32,6 +32,7 @@ from benchharness.stack.engines import llamacpp_check, llamacpp_control
 from benchharness.stack.engines.llamacpp_settings import (
     PACKAGE,
     RECIPES,
+    argument,
     defaults,
     drafts,
     given,
@@ -61,6 +62,10 @@ class LlamaCpp:
     def usual_start_s(self, stack: Stack) -> float:
         """Seconds from process creation to readiness."""
         return 2.0
+
+    def wants_gpu(self, stack: Stack) -> bool:
+        """Those that put layers on one."""
+        return bool(argument(stack, ("n_gpu_layers", "gpu_layers")))
 
     def environment(self, stack: Stack) -> EnvironmentSpec:
         """The wheel of the release, and whatever `packages` adds or overrides."""

@@ -62,6 +62,10 @@ class Sglang:
         """Seconds from process creation to readiness."""
         return 40.0 if sglang_environment.on_cpu(stack) else 60.0
 
+    def wants_gpu(self, stack: Stack) -> bool:
+        """All do but those with `device: cpu`."""
+        return not sglang_environment.on_cpu(stack)
+
     def environment(self, stack: Stack) -> EnvironmentSpec:
         """The release with what it needs, and whatever `packages` adds or overrides."""
         return sglang_environment.environment(stack)

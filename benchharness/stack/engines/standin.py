@@ -137,6 +137,10 @@ class StandIn:
         """Seconds from process creation to readiness."""
         return _settings(stack).start_s
 
+    def wants_gpu(self, stack: Stack) -> bool:
+        """Those that say so, for tests: `on_cpu` makes the start-up lines contradict them."""
+        return True
+
     def environment(self, stack: Stack) -> EnvironmentSpec | None:
         """None: it runs on the harness's own interpreter, whatever `packages` declare."""
         return None

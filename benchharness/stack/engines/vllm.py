@@ -74,6 +74,10 @@ class Vllm:
         """Seconds from process creation to readiness."""
         return 60.0 if vllm_environment.on_cpu(stack) else 120.0
 
+    def wants_gpu(self, stack: Stack) -> bool:
+        """All do but those with `device: cpu`."""
+        return not vllm_environment.on_cpu(stack)
+
     def environment(self, stack: Stack) -> EnvironmentSpec:
         """The release with what it needs, and whatever `packages` adds or overrides."""
         return vllm_environment.environment(stack)

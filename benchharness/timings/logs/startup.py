@@ -90,15 +90,18 @@ class Startup:
             if len(set(values.values())) > 1:
                 told = ", ".join(f"{value} on rank {rank}" for rank, value in sorted(values.items()))
                 said.append(f"{variable} differs between ranks: {told}")
-        said += self._device_hazards()
+        if self.device_hazard:
+            said.append(self.device_hazard)
         return said
 
-    def _device_hazards(self) -> list[str]:
+    @property
+    def device_hazard(self) -> str:
+        """Why no GPU, or not all of it, is used; empty where the lines don't say so."""
         if self._offloaded is not None and self._offloaded[0] < self._offloaded[1]:
             there, layers = self._offloaded
-            return [f"only {there} of {layers} layers are on the GPU"]
+            return f"only {there} of {layers} layers are on the GPU"
         if self._no_gpu:
-            return ["no usable GPU was found: the model runs on the CPU"]
+            return "no usable GPU was found: the model runs on the CPU"
         if self._devices == {"CPU"}:
-            return ["every KV buffer is in the CPU's memory: no GPU is used"]
-        return []
+            return "every KV buffer is in the CPU's memory: no GPU is used"
+        return ""

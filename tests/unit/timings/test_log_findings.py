@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchharness.records import Cycle
 from benchharness.records.logline import LogLine
 from benchharness.timings import log_findings
 from benchharness.timings.logs import reading, stream
@@ -58,3 +59,21 @@ def test_t8_more_streams_than_the_largest_graph() -> None:
     assert "up to a batch of 32, but 67 streams" in found.sentence
     for fine, streams in ((settings, 32), (settings, None), ({}, 67), ({"graph_batch_sizes": []}, 67)):
         assert not list(log_findings.graph_hazard(fine, streams))
+
+
+def test_graphs_that_were_captured_and_never_replayed_are_told() -> None:
+    def cycle(graph: bool | None, batch: int = 1) -> Cycle:
+        return Cycle(0, 0, 1, 5.0, None, None, None, "probe", "host", graph=graph, batch_size=batch)
+
+    settings = {"graph_batch_sizes": (1, 2, 4)}
+    (found,) = log_findings.graphs_as_captured(settings, [cycle(False), cycle(False), cycle(False, 8)])
+    assert "none of 2 cycles replayed one" in found.sentence
+    for cycles in ([cycle(True), cycle(False)], [cycle(None)], [cycle(False, 8)], []):
+        assert not list(log_findings.graphs_as_captured(settings, cycles))
+    assert not list(log_findings.graphs_as_captured({}, [cycle(False)]))
+
+
+def test_a_server_that_says_cpu_where_a_gpu_is_wanted() -> None:
+    assert [one.grave for one in log_findings.device_used(rows(QUIET), "cpu")] == [True]
+    assert not list(log_findings.device_used(rows(QUIET), "cuda"))
+    assert not list(log_findings.device_used(rows(QUIET), None))
