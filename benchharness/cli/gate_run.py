@@ -12,7 +12,7 @@ from benchharness.cli.stack_name import Side
 from benchharness.errors import InfrastructureError, UsageError, nearest
 from benchharness.records import LaunchStatus, Stack
 from benchharness.records.bound import Thresholds
-from benchharness.store import StoredRun, open_run
+from benchharness.store import StoredRun, open_run, unwritten
 
 BASELINE = "baseline"
 MOST_REASONS = 5
@@ -109,6 +109,7 @@ def relaunched(
     stacks = [replace(_declared(side), name=names[side.stored.path, side.stack]) for side in _each(sides)]
     candidate = stored.run.plan
     launches = max(1, len(candidate.launches) // len(candidate.stacks))
+    _refuse_unwritten((*stacks, *candidate.stacks))
     made = plan.beside(candidate, stacks, launches)
     execute.check(made)
     lines = console.progress()
@@ -119,6 +120,16 @@ def relaunched(
             execute.run(folder, cache, seen)
         fresh = open_run(folder.path)
     return fresh, {stack: Side(fresh, names[side.stored.path, side.stack]) for stack, side in sides.items()}
+
+
+def _refuse_unwritten(stacks: Sequence[Stack]) -> None:
+    for stack in stacks:
+        names = unwritten.has_masks(stack)
+        if names:
+            raise UsageError(
+                f"stack {stack.name} needs {', '.join(names)}, whose value is a secret and was not stored",
+                "put both stacks into one experiment and gate that run",
+            )
 
 
 def _each(sides: Mapping[str, Side]) -> list[Side]:

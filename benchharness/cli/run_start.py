@@ -18,7 +18,7 @@ from benchharness.errors import UsageError
 from benchharness.records import Plan, Run, Source
 from benchharness.report import console as consoles
 from benchharness.stack import engines
-from benchharness.store import RunFolder, create, open_run, runs
+from benchharness.store import RunFolder, create, open_run, runs, unwritten
 from benchharness.workload import selftest
 
 SELFTEST_S = 1.0
@@ -81,10 +81,11 @@ def _reopened(results: Path, plan: Plan) -> RunFolder:
         raise UsageError(f"{results} holds no run of {plan.experiment} to resume", "run it without --resume")
     for summary in reversed(of_experiment):
         stored = open_run(summary.path)
-        if stored.run.plan == plan:
-            return RunFolder(stored.path, stored.run)
+        if stored.run.plan == unwritten.plan(plan):
+            # Secrets are in the experiment alone, and not in what was stored of it.
+            return RunFolder(stored.path, replace(stored.run, plan=plan))
     last = open_run(of_experiment[-1].path).run
-    moved = _moved(last.plan, plan)
+    moved = _moved(last.plan, unwritten.plan(plan))
     if moved:
         raise UsageError(
             f"the code of {moved} is not what the last run, {last.id}, set out with",

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 
+from . import masking
+
 KEPT_PREFIXES = ("NCCL_", "CUDA_", "SGLANG_", "TORCH_", "OMP_")
-SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|AUTH|PRIVATE|COOKIE", re.I
-)
-SECRET_VALUE = re.compile(
-    r"\b(?:hf_|sk-|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|eyJ)[A-Za-z0-9_\-]{12,}"
-    r"|://[^/\s:@]+:[^/\s@]+@|-----BEGIN|\bBearer\s+\S{8,}",
-    re.I,
-)
-# Names that the pattern for secrets takes, though everybody may see their values.
-HARMLESS = re.compile(r"MAX_.*TOKENS?$|NUM_.*TOKENS?$|TOKENIZER|TOKENS_PER|_TOKENS?_(?:LIMIT|THRESHOLD)")
-MASK = "***"
-MAX_VALUE = 4096
 
 _MODULES = ("sglang", "sgl_kernel", "flashinfer", "torch", "triton", "transformers", "vllm", "deep_gemm")
 
@@ -34,16 +23,10 @@ def environment(declared: tuple[str, ...]) -> dict[str, object]:
     names: list[str] = []
     for name, value in sorted(os.environ.items()):
         if name.startswith(KEPT_PREFIXES) or name in declared:
-            env[name] = masked(name, value)
+            env[name] = masking.masked(name, value)
         else:
             names.append(name)
     return {"env": env, "env_names": names}
-
-
-def masked(name: str, value: str) -> str:
-    """The value, or `***` where its name or itself looks like a secret."""
-    named = SECRET_NAME.search(name) and not HARMLESS.search(name)
-    return MASK if named or SECRET_VALUE.search(value) else value[:MAX_VALUE]
 
 
 def versions() -> dict[str, object]:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+MOST_TOLD = 160
+"""Characters of a value in a sentence."""
+
 
 @dataclass(frozen=True)
 class ProcessReport:
@@ -60,10 +63,15 @@ class Mismatch:
     @property
     def sentence(self) -> str:
         """One line for people."""
-        was = "not set" if self.effective is None else repr(self.effective)
-        wanted = "not set" if self.declared is None else repr(self.declared)
+        was, wanted = _told(self.effective), _told(self.declared)
         cause = f" ({self.cause})" if self.cause else ""
         return f"{self.where}: {self.name} is {was}, declared {wanted}{cause}"
+
+
+def _told(value: str | None) -> str:
+    if value is None:
+        return "not set"
+    return repr(value) if len(value) <= MOST_TOLD else f"{value[:MOST_TOLD]!r}... ({len(value)} characters)"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchharness.probe.masking import MASK, MAX_VALUE, is_secret, masked
 from benchharness.records import (
     Attestation,
     EngineFacts,
@@ -26,8 +27,6 @@ from benchharness.stack import procfs
 from benchharness.stack.packages import HOST
 
 KEPT_PREFIXES = ("NCCL_", "CUDA_", "SGLANG_", "VLLM_", "TORCH_", "OMP_", "GGML_", "LD_LIBRARY_PATH")
-SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|AUTH|PRIVATE", re.IGNORECASE)
-MASK = "***"
 OF_THE_PROBE = "BENCHHARNESS_PROBE_"
 """Variables of the probe's own: a process without them runs what was declared, and is only not timed."""
 PER_START = re.compile(r"^BENCHHARNESS_|_RUN_ID$")
@@ -117,7 +116,9 @@ def _env_mismatches(
         for name, value in wanted.items():
             effective = report.env.get(name)
             same = (report.pid, name, effective)
-            if effective not in (value, MASK) and same not in told and not name.startswith(OF_THE_PROBE):
+            # The probe tells no more of a long value than its beginning.
+            seen = value[:MAX_VALUE] if value is not None and report.source == "probe" else value
+            if effective not in (seen, MASK) and same not in told and not name.startswith(OF_THE_PROBE):
                 told.add(same)
                 yield Mismatch(report.name, f"env.{name}", value, effective, explain(name))
 
@@ -184,21 +185,19 @@ def _as_declared(found: str | None, wanted: str | None) -> bool:
     return wanted in (HOST, found, found.partition("+")[0])
 
 
-def _secret(name: str) -> bool:
-    return bool(SECRET.search(name))
-
-
 def _masked(report: ProcessReport) -> ProcessReport:
-    env = {name: MASK if _secret(name) else value for name, value in report.env.items()}
-    return replace(report, env=env)
+    return replace(report, env={name: masked(name, value) for name, value in report.env.items()})
 
 
 def _masked_mismatch(mismatch: Mismatch) -> Mismatch:
-    if not mismatch.name.startswith("env.") or not _secret(mismatch.name):
+    name = mismatch.name.removeprefix("env.")
+    values = [value for value in (mismatch.declared, mismatch.effective) if value is not None]
+    if name == mismatch.name or not any(is_secret(name, value) for value in values):
         return mismatch
-    declared = MASK if mismatch.declared is not None else None
-    effective = MASK if mismatch.effective is not None else None
-    return Mismatch(mismatch.where, mismatch.name, declared, effective, mismatch.cause)
+    declared, effective = (
+        None if value is None else MASK for value in (mismatch.declared, mismatch.effective)
+    )
+    return replace(mismatch, declared=declared, effective=effective)
 
 
 def difference(first: Attestation, second: Attestation) -> dict[str, tuple[str, str]]:

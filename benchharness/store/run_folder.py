@@ -13,7 +13,7 @@ from types import TracebackType
 
 from benchharness.errors import InfrastructureError, UsageError
 from benchharness.records import Launch, LaunchStatus, Run, Trial
-from benchharness.store import documents, tables
+from benchharness.store import documents, tables, unwritten
 from benchharness.store.stored_trial import StoredTrial
 
 
@@ -91,12 +91,12 @@ class RunFolder:
     def end_launch(self, launch: Launch) -> None:
         """Store how a launch ended; from now on it counts as over."""
         path = self.path / "launches" / f"{launch.index:03d}" / "launch.json"
-        documents.write(path, Launch, launch)
+        documents.write(path, Launch, unwritten.launch(launch))
 
     def finish(self) -> None:
         """Mark the run as finished: every planned launch is over."""
         self.run = replace(self.run, finished=True)
-        documents.write(self.path / "run.json", Run, self.run)
+        documents.write(self.path / "run.json", Run, unwritten.run(self.run))
 
 
 def _free_name(folder: Path) -> Path:
@@ -118,7 +118,7 @@ def create(results: Path, run: Run) -> RunFolder:
         raise documents.disk_error(path, error) from None
     folder = RunFolder(path, run)
     try:
-        documents.write(path / "run.json", Run, run)
+        documents.write(path / "run.json", Run, unwritten.run(run))
     except BaseException:
         folder.__exit__(None, None, None)
         raise

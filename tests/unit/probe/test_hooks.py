@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from benchharness import probe
 from benchharness.probe import hooks
 
 DATA = json.loads((Path(__file__).parents[2] / "data" / "sglang_hooks.json").read_text())
@@ -93,3 +95,10 @@ def test_the_probe_can_be_read_by_the_oldest_python_that_an_engine_runs_on() -> 
     assert len(files) > 8
     for file in files:
         ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 9))
+
+
+def test_no_file_of_the_probe_hides_a_module_of_pythons_own() -> None:
+    """Its folder stands first on the engine's PYTHONPATH, so `secrets.py` there would be everybody's."""
+    folder = Path(probe.__file__).parent
+    names = {path.stem for path in folder.iterdir()} - {"sitecustomize", "__init__", "__pycache__"}
+    assert not names & sys.stdlib_module_names

@@ -125,3 +125,13 @@ def test_two_attestations_can_be_diffed() -> None:
         "env.NCCL_ALGO": ("Ring", "Ring | Tree"),
         "packages.sgl-kernel": ("0.4.2", "0.4.4"),
     }
+
+
+def test_a_long_value_of_which_the_probe_tells_the_beginning_is_no_difference() -> None:
+    stack = Stack("s", "sglang", env={"NCCL_BIG": "x" * 9000})
+    told = ProcessReport(1, 0, env={"NCCL_BIG": "x" * 4096}, source="probe")
+    whole = ProcessReport(1, env={"NCCL_BIG": "x" * 9000}, source="proc")
+    assert attestation.take(stack, {}, EngineFacts(), None, (told, whole), lambda _: "").mismatches == ()
+    cut = ProcessReport(2, 1, env={"NCCL_BIG": "x" * 100}, source="probe")
+    (mismatch,) = attestation.take(stack, {}, EngineFacts(), None, (cut,), lambda _: "").mismatches
+    assert len(mismatch.sentence) < 500
