@@ -5,7 +5,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sglang test-vllm lint docs bench-overhead bench-client bench-probe bench-parse bench-help clean
+.PHONY: help demo test test-sglang test-vllm lint docs bench-overhead bench-client bench-probe bench-parse bench-stats bench-help clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

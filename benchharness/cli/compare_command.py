@@ -88,11 +88,16 @@ def command(
     compare_view.show(people, first.name, second.name, apart, cells)
     compare_view.show_spread(people, spread)
     account_view.show_waterfall(people, steps)
+    falls = account_view.acceptance_lost(
+        first.stored.connect(first.stack), second.stored.connect(second.stack)
+    )
+    account_view.show_acceptance(people, falls)
     if as_json:
         document = compare_view.document(first.name, second.name, apart, cells)
         more = {
             "waterfall": account_view.waterfall_document(steps),
             "spread": compare_view.spread_document(spread),
+            "acceptance_falls_from": {str(context): position for context, position in falls.items()},
         }
         print_json(document | more)
     sys.exit(compare_view.exit_status(cells))

@@ -67,7 +67,7 @@ def command(log: Path, engine: str, jsonl: bool, strict: bool) -> None:
             if jsonl
             else _print_summary(opened, str(log), engine, refused)
         )
-    if strict and damaged:
+    if strict and (damaged or opened.truncated):
         raise SystemExit(_DAMAGED)
 
 

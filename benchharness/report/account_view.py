@@ -19,6 +19,9 @@ from benchharness.stats.positions import by_position
 from benchharness.step_floor import floor_ms
 from benchharness.store import StoredRun
 
+LAUNCH_BOUND = 2.0
+"""Step over floor from which on, without graphs, the host's launching is taken for what bounds it."""
+
 PLAIN_ACCEPT_LENGTH = 1.05
 """Accept length up to which a stack counts as plain decoding: a chunk now and then carries two tokens."""
 
@@ -71,6 +74,23 @@ def show(console: Console, stored: StoredRun, means: pd.DataFrame) -> None:
                 lines.add_row(*cells, *floor, *told)
         lines.add_section()
     console.print(lines)
+    graphs = _graphs(stored.connect())
+    for (stack, context), one in found.items():
+        said = launch_bound(one, floors.get((stack, context)), graphs.get((stack, context)))
+        if said:
+            console.print(f"{escape(stack)} at context {context}: {said}", soft_wrap=True)
+
+
+def launch_bound(one: Account, floor: float | None, graph_share: float | None) -> str:
+    """Says that a step waits for the host: far above its floor, and no graph replayed; else empty."""
+    step = one.phases_ms.get("verify", one.cycle_ms)
+    if floor is None or graph_share != 0 or step < LAUNCH_BOUND * floor:
+        return ""
+    what = "verify" if "verify" in one.phases_ms else "a step"
+    return (
+        f"{what} takes {step:.1f} ms, {step / floor:.1f} times what reading its bytes takes "
+        f"({floor:.2f} ms), and no cycle replayed a graph: launch-bound"
+    )
 
 
 def _known(found: Any, phase: str) -> bool:
@@ -156,6 +176,32 @@ def show_waterfall(console: Console, steps: dict[int, tuple[Step, ...]]) -> None
         whole = sum(step.tok_s for step in found)
         lines.add_row(str(context), *cells, f"{whole:+.2f}", main.cause if main else "-")
     console.print(lines)
+
+
+def acceptance_lost(baseline: Any, candidate: Any) -> dict[int, int]:
+    """First draft position from which acceptance fell, by context; contexts without such a fall are left out.
+
+    Args:
+        baseline, candidate: connections over one stack each (see `store.StoredRun.connect`).
+    """
+    there, here = (
+        {context: tokens for (_, context), tokens in _accepted(side).items()}
+        for side in (baseline, candidate)
+    )
+    falls = {
+        context: attribution.collapses_from(
+            attribution.acceptance_by_position(there[context]),
+            attribution.acceptance_by_position(here[context]),
+        )
+        for context in sorted(there.keys() & here.keys())
+    }
+    return {context: position for context, position in falls.items() if position is not None}
+
+
+def show_acceptance(console: Console, falls: dict[int, int]) -> None:
+    """Print from which draft position on fewer tokens are accepted."""
+    for context, position in falls.items():
+        console.print(f"context {context}: acceptance falls from draft position {position} on")
 
 
 def _contribution(step: Step | None) -> str:

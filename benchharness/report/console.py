@@ -26,7 +26,8 @@ def progress() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
+    # A stream that was closed before the start is None.
+    width = None if stream is not None and stream.isatty() else _WIDTH_WITHOUT_TERMINAL
     return _Patient(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 

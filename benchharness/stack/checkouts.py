@@ -69,6 +69,8 @@ def remove(one: KeptCheckout) -> None:
             # The record goes first: without it the folder counts as half made, whatever happens next.
             one.path.with_name(f"{one.path.name}.json").unlink(missing_ok=True)
             shutil.rmtree(one.path)
+            # What was read from that code stands beside it.
+            shutil.rmtree(one.path.with_name(f"{one.path.name}.arguments"), ignore_errors=True)
             mirror = repository.with_name(f"{repository.name}.git")
             if mirror.exists():
                 Git(mirror).run("worktree", "prune")

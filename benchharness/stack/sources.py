@@ -251,8 +251,13 @@ def _make(mirror: Git, path: Path, source: Source, commit: str, work: bytes, pat
     mirror.run("worktree", "prune")
     mirror.run("worktree", "add", "--quiet", "--detach", "--force", str(path), commit)
     tree = Git(path)
-    _apply(tree, work, f"the uncommitted work of {source.repo}", commit)
-    _apply(tree, patch, f"the patch {source.patch}", commit)
+    try:
+        _apply(tree, work, f"the uncommitted work of {source.repo}", commit)
+        _apply(tree, patch, f"the patch {source.patch}", commit)
+    except UsageError:
+        # Without a record nothing would ever clean it up.
+        shutil.rmtree(path)
+        raise
     tree.run("add", "--all")
     diff = tree.diff("--cached")
     subject, committed_at = tree.text("log", "-1", "--format=%s%n%cI").split("\n")

@@ -111,8 +111,8 @@ def _by_position(profiles: Sequence[Profile]) -> Iterator[Finding]:
         yield Finding(
             "steady",
             False,
-            f"cycles grow with the answer, by {grown[0]:+.3g} ms every 1,000 tokens ({grown[1]:+.0%} from "
-            "beginning to end)",
+            f"cycles {'grow' if grown[0] > 0 else 'get shorter'} with the answer, by {abs(grown[0]):.3g} ms "
+            f"every 1,000 tokens ({grown[1]:+.0%} from beginning to end)",
         )
 
 

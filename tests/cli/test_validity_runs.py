@@ -74,3 +74,32 @@ def test_t18_a_model_on_the_cpu_by_accident_is_invalid_and_not_slower(tmp_path: 
         assert done.status == 4
         assert found[0]["sentence"] == "device not used: only 0 of 33 layers are on the GPU"
         assert done.document["cells"] == []
+
+
+def test_t14_lost_acceptance_is_told_from_a_longer_cycle_with_its_position(tmp_path: Path) -> None:
+    """B: the second draft token is no longer accepted. A: the verify takes longer."""
+    (tmp_path / "e.yaml").write_text(
+        """\
+name: lost
+engine: standin
+base:
+  args: {speculation: true, draft_ms: 0.5, verify_ms: 3, draft_extend_ms: 0.5, rest_ms: 0, prefill_ms: 1,
+    prefill_ms_per_1k: 0, accept_probabilities: [0.85, 0.8, 0.7]}
+matrix:
+  what:
+    good: {}
+    lost: {args.accept_probabilities: [0.85, 0.1, 0.1]}
+    longer: {args.verify_ms: 7}
+workload: {context_tokens: 16, output_tokens: 400, requests: 3}
+measure: {launches: 2, warmup: 1}
+"""
+    )
+    run = bench("run", "e.yaml", "--json", cwd=tmp_path).document["path"]
+    lost = bench("compare", f"{run}:good", f"{run}:lost", "--metric", "cycle_ms", "--json", cwd=tmp_path)
+    assert lost.document["acceptance_falls_from"] == {"16": 2}
+    longer = bench("compare", f"{run}:good", f"{run}:longer", "--metric", "cycle_ms", "--json", cwd=tmp_path)
+    assert longer.document["acceptance_falls_from"] == {}
+    for done, cause in ((lost, "accept length"), (longer, "cycle")):
+        (cell,) = done.document["waterfall"]
+        worst = min(cell["steps"], key=lambda step: step["tok_s"])
+        assert worst["cause"] == cause

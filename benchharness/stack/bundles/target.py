@@ -74,6 +74,13 @@ def target(python: str | None, platform: str | None, packages: Path | None, more
     """
     if python is not None and not re.fullmatch(r"3\.\d+", python):
         raise UsageError(f"--python {python}: no version of Python", "write it as 3.12")
+    if platform is not None and not re.fullmatch(
+        r"(?:x86_64|aarch64)-(?:unknown-linux-gnu|manylinux[\w]+)|linux", platform
+    ):
+        raise UsageError(
+            f"--platform {platform}: no platform that a bundle can be for",
+            "write it as x86_64-manylinux_2_34",
+        )
     there = {} if packages is None else listed_packages(packages)
     there |= dict(_listed(text, "--host-has") for text in more)
     return Target(

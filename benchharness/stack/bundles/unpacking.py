@@ -35,8 +35,8 @@ def unpack(folder: Path, cache: Path, tell: Tell) -> tuple[Unpacked, ...]:
         UsageError: no bundle.
         InfrastructureError: the bundle is damaged or for another Python, or the disk refuses.
     """
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}", "give the folder that `env pack` wrote")
+    if not (folder / install.MANIFEST).is_file():
+        raise UsageError(f"{folder} is no bundle", "give the folder that `env pack` wrote")
     try:
         manifest = install.read_manifest(folder)
         _refuse_python(manifest)
@@ -53,7 +53,8 @@ def unpack(folder: Path, cache: Path, tell: Tell) -> tuple[Unpacked, ...]:
     except install.BundleError as error:
         raise InfrastructureError(str(error), "copy the bundle again") from None
     except (lzma.LZMAError, tarfile.TarError, KeyError, TypeError, ValueError) as error:
-        raise InfrastructureError(f"the bundle {folder} can't be read: {error!r}", "make it again") from error
+        what = f"{error} is missing" if isinstance(error, KeyError) else repr(error)
+        raise InfrastructureError(f"the bundle {folder} can't be read: {what}", "make it again") from error
     except OSError as error:
         raise InfrastructureError(
             f"the environments can't be written: {error.strerror or error}",

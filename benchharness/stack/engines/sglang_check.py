@@ -42,8 +42,8 @@ def refuse_source(stack: Stack) -> None:
     """Refuse anything but a release on the index or a repository."""
     source = stack.source
     if source.repo:
-        named = stack.packages.get("sglang")
-        if named is not None and not release_order(named):
+        named = stack.packages.get("sglang", source.release or "0")
+        if not release_order(str(named)):
             raise UsageError(
                 f"stack {stack.name}: `packages.sglang` is {named!r}, no release of SGLang",
                 "write it as 0.5.23",
