@@ -19,6 +19,7 @@ COMMANDS = {
     "gate": "Hold a run against bounds, for CI: absolute ones, and changes against a baseline.",
     "baseline": "Name stored runs that others are held against.",
     "parse": "Read an engine's log: windows, acceptance, graphs, and what spoils them.",
+    "doctor": "Say whether this machine is fit to measure, and what to do about what is not.",
     "selftest": "Measure the client's own timing error on this machine.",
     "env": "Build, list and remove the environments that stacks run in.",
 }
