@@ -45,7 +45,7 @@ def command(
     first, second = Side.of(results, baseline), Side.of(results, candidate)
 
     from benchharness.plan import refuse_other_work
-    from benchharness.report import account_view, compare_view, console
+    from benchharness.report import compare_view, console, waterfall_view
     from benchharness.stack import attestation
     from benchharness.stats import compare, twolevel
     from benchharness.stats.client_error import ClientError
@@ -83,19 +83,19 @@ def command(
             first.requests(metric), second.requests(metric), same_run=same_run
         ).items()
     }
-    steps = account_view.waterfall(*means)
+    steps = waterfall_view.waterfall(*means)
     people = console.people(as_json)
     compare_view.show(people, first.name, second.name, apart, cells)
     compare_view.show_spread(people, spread)
-    account_view.show_waterfall(people, steps)
-    falls = account_view.acceptance_lost(
+    waterfall_view.show_waterfall(people, steps)
+    falls = waterfall_view.acceptance_lost(
         first.stored.connect(first.stack), second.stored.connect(second.stack)
     )
-    account_view.show_acceptance(people, falls)
+    waterfall_view.show_acceptance(people, falls)
     if as_json:
         document = compare_view.document(first.name, second.name, apart, cells)
         more = {
-            "waterfall": account_view.waterfall_document(steps),
+            "waterfall": waterfall_view.document(steps),
             "spread": compare_view.spread_document(spread),
             "acceptance_falls_from": {str(context): position for context, position in falls.items()},
         }

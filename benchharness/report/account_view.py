@@ -9,10 +9,9 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from benchharness import attribution
-from benchharness.attribution import Account, Step
+from benchharness.attribution import Account
 from benchharness.metrics import METRICS
 from benchharness.report.console import number, percent, table
 from benchharness.stats.positions import by_position
@@ -38,42 +37,54 @@ def accounts(means: pd.DataFrame) -> dict[tuple[str, int], Account]:
     return found
 
 
-def show(console: Console, stored: StoredRun, means: pd.DataFrame) -> None:
-    """Print a line a stack and context: parts of the cycle, what they allow, and what is lost beside them."""
+def show(console: Console, stored: StoredRun, means: pd.DataFrame, target_tok_s: float | None = None) -> None:
+    """Print a line a stack and context: parts of the cycle, what they allow, and what is lost beside them.
+
+    Args:
+        console: where to.
+        stored: the run.
+        means: its launch values.
+        target_tok_s: a stream's speed; what accept length it needs gets a column.
+    """
     found = accounts(means)
     if not found:
         return
-    phases = [phase for phase in (*attribution.PHASES, "rest") if _known(found.values(), phase)]
     floors = _floors(stored, means)
-    lines = table(
-        "Where the time goes: ms a cycle, and what cycles allow a stream against what the client saw"
-    )
-    lines.add_column("context", justify="right")
-    lines.add_column("stack", overflow="fold")
-    short = [phase.removeprefix("draft-") for phase in phases]
-    for heading in (
-        "accept",
-        "cycle",
-        *short,
-        "allows",
-        "seen tok/s",
-        "lost",
-        *(("floor",) if floors else ()),
-    ):
-        lines.add_column(heading, justify="right", no_wrap=True)
     speculates = any(_plain(found, context) not in (None, one) for (_, context), one in found.items())
-    for heading in ("verify/step", "pays from") if speculates else ():
+    phases = [phase for phase in (*attribution.PHASES, "rest") if _known(found.values(), phase)]
+    lines = table(
+        "Where the time goes: ms a cycle, and a stream's tok/s that cycles allow and the client saw"
+    )
+    lines.add_column("context", justify="right", no_wrap=True)
+    lines.add_column("stack", overflow="fold", min_width=8)
+    headings = ["cycle", *(phase.removeprefix("draft-") for phase in phases), "allows", "seen", "lost"]
+    headings += ["floor"] if floors else []
+    headings += ["verify/step", "pays from"] if speculates else []
+    headings += [f"for {target_tok_s:g}"] if target_tok_s is not None else []
+    for heading in headings:
         lines.add_column(heading, justify="right", no_wrap=True)
     for context in sorted({context for _, context in found}):
         for stack in (stack.name for stack in stored.run.plan.stacks):
             one = found.get((stack, context))
             if one is not None:
-                cells = _row(stack, context, one, phases)
                 floor = [number(floors.get((stack, context)), 2)] if floors else []
                 told = _speculation(one, _plain(found, context)) if speculates else ()
-                lines.add_row(*cells, *floor, *told)
+                needed = _needed(one, target_tok_s)
+                lines.add_row(*_row(stack, context, one, phases), *floor, *told, *needed)
         lines.add_section()
     console.print(lines)
+    if speculates:
+        wall = f"{attribution.WALL:g}"
+        console.print(f"verify/step: verify over the run's own plain step; * from {wall} on, the wall.")
+    _show_launch_bound(console, stored, found, floors)
+
+
+def _show_launch_bound(
+    console: Console,
+    stored: StoredRun,
+    found: dict[tuple[str, int], Account],
+    floors: dict[tuple[str, int], float],
+) -> None:
     graphs = _graphs(stored.connect())
     for (stack, context), one in found.items():
         said = launch_bound(one, floors.get((stack, context)), graphs.get((stack, context)))
@@ -103,7 +114,6 @@ def _row(stack: str, context: int, one: Account, phases: Sequence[str]) -> list[
     return [
         str(context),
         escape(stack),
-        number(one.accept_length, 3),
         number(one.cycle_ms, 3),
         *parts,
         number(one.ceiling_tok_s, 1),
@@ -143,71 +153,22 @@ def _is_plain(one: Account) -> bool:
     return one.accept_length <= PLAIN_ACCEPT_LENGTH and not drafts > 0
 
 
+def _needed(one: Account, target_tok_s: float | None) -> list[str]:
+    """The accept length that a speed needs, at this cycle time and overhead."""
+    if target_tok_s is None:
+        return []
+    return [number(attribution.needed_accept_length(target_tok_s, one.cycle_ms, max(one.overhead, 0.0)), 2)]
+
+
 def _speculation(one: Account, plain: Account | None) -> tuple[str, str]:
     """Verify over the plain step, and the accept length from which speculation pays."""
     if plain is None or one is plain:
         return "-", "-"
     needed = attribution.break_even_accept_length(one.cycle_ms, plain.ceiling_tok_s)
     verify = one.phases_ms.get("verify")
-    return number(verify / plain.cycle_ms if verify else None, 1), number(needed, 2)
-
-
-def waterfall(baseline: pd.DataFrame, candidate: pd.DataFrame) -> dict[int, tuple[Step, ...]]:
-    """The steps from baseline to candidate at each context that both have; rows of one stack each."""
-    first = {context: one for (_, context), one in accounts(baseline).items()}
-    second = {context: one for (_, context), one in accounts(candidate).items()}
-    steps = {at: attribution.waterfall(first[at], second[at]) for at in sorted(first.keys() & second.keys())}
-    return {context: found for context, found in steps.items() if found}
-
-
-def show_waterfall(console: Console, steps: dict[int, tuple[Step, ...]]) -> None:
-    """Print what each cause adds to a stream's speed."""
-    if not steps:
-        return
-    causes = [step.cause for step in max(steps.values(), key=len)]
-    lines = Table(title="Where the difference comes from, tok/s of a stream", title_justify="left", box=None)
-    lines.add_column("context", justify="right")
-    for heading in (*causes, "together", "mostly"):
-        lines.add_column(heading, justify="right")
-    for context, found in steps.items():
-        told = {step.cause: step for step in found}
-        main = attribution.main_cause(found)
-        cells = [_contribution(told.get(cause)) for cause in causes]
-        whole = sum(step.tok_s for step in found)
-        lines.add_row(str(context), *cells, f"{whole:+.2f}", main.cause if main else "-")
-    console.print(lines)
-
-
-def acceptance_lost(baseline: Any, candidate: Any) -> dict[int, int]:
-    """First draft position from which acceptance fell, by context; contexts without such a fall are left out.
-
-    Args:
-        baseline, candidate: connections over one stack each (see `store.StoredRun.connect`).
-    """
-    there, here = (
-        {context: tokens for (_, context), tokens in _accepted(side).items()}
-        for side in (baseline, candidate)
-    )
-    falls = {
-        context: attribution.collapses_from(
-            attribution.acceptance_by_position(there[context]),
-            attribution.acceptance_by_position(here[context]),
-        )
-        for context in sorted(there.keys() & here.keys())
-    }
-    return {context: position for context, position in falls.items() if position is not None}
-
-
-def show_acceptance(console: Console, falls: dict[int, int]) -> None:
-    """Print from which draft position on fewer tokens are accepted."""
-    for context, position in falls.items():
-        console.print(f"context {context}: acceptance falls from draft position {position} on")
-
-
-def _contribution(step: Step | None) -> str:
-    if step is None:
-        return "-"
-    return f"{step.tok_s:+.2f}" + (f" ({step.ms:+.3f} ms)" if math.isfinite(step.ms) else "")
+    steps = number(verify / plain.cycle_ms if verify else None, 1)
+    behind = verify is not None and verify / plain.cycle_ms >= attribution.WALL
+    return f"[red]{steps}*[/red]" if behind else steps, number(needed, 2)
 
 
 def document(stored: StoredRun, means: pd.DataFrame) -> list[dict[str, Any]]:
@@ -215,7 +176,7 @@ def document(stored: StoredRun, means: pd.DataFrame) -> list[dict[str, Any]]:
     found = accounts(means)
     connection = stored.connect()
     positions = by_position(connection)
-    accepted = _accepted(connection)
+    accepted = accepted_tokens(connection)
     slopes = _slopes(found)
     floors = _floors(stored, means)
     graphs = _graphs(connection)
@@ -268,7 +229,7 @@ def _positions_of(positions: pd.DataFrame, stack: str, context: int) -> list[dic
     return [{str(name): value for name, value in record.items()} for record in records]
 
 
-def _accepted(connection: Any) -> dict[tuple[str, int], list[int]]:
+def accepted_tokens(connection: Any) -> dict[tuple[str, int], list[int]]:
     """Tokens of each request's cycles; of a batch each request's own, where the probe told them."""
     rows = connection.execute(
         "SELECT stack, context_tokens, CASE WHEN len(accepted) > 0 THEN accepted ELSE [tokens] END"
@@ -278,17 +239,3 @@ def _accepted(connection: Any) -> dict[tuple[str, int], list[int]]:
     for stack, context, tokens in rows:
         found.setdefault((stack, int(context)), []).extend(tokens)
     return found
-
-
-def waterfall_document(steps: dict[int, tuple[Step, ...]]) -> list[dict[str, Any]]:
-    """The waterfall for programs; `ms` is null for what is no part of the cycle."""
-    return [
-        {
-            "context_tokens": context,
-            "steps": [
-                {"cause": step.cause, "ms": step.ms if math.isfinite(step.ms) else None, "tok_s": step.tok_s}
-                for step in found
-            ],
-        }
-        for context, found in steps.items()
-    ]

@@ -21,8 +21,14 @@ from benchharness.store import StoredRun
 COLUMNS = ("accept_length", "cycle_ms", "draft_ms", "verify_ms", "ttft_ms", "itl_ms", "output_tok_s")
 
 
-def show(console: Console, stored: StoredRun) -> None:
-    """Print findings, figures, and how the other stacks compare with the first one."""
+def show(console: Console, stored: StoredRun, target_tok_s: float | None = None) -> None:
+    """Print findings, figures, and how the other stacks compare with the first one.
+
+    Args:
+        console: where to.
+        stored: the run.
+        target_tok_s: speed of a stream whose accept length is to be told.
+    """
     run = stored.run
     state = "" if run.finished else " [yellow](not finished; go on with --resume)[/yellow]"
     sentence(console, f"[bold]{run.plan.experiment}/{run.id}[/bold]  {escape(str(stored.path))}{state}")
@@ -30,6 +36,8 @@ def show(console: Console, stored: StoredRun) -> None:
         console.print(
             "[yellow]Made with a stand-in engine: no figure here says anything of a real one.[/yellow]"
         )
+    style = {"valid": "green", "suspect": "yellow", "invalid": "red"}[validity(stored)]
+    console.print(f"[{style}]{validity(stored)}[/{style}]")
     _show_failures(console, stored)
     means = launch_means(stored.connect(), all_metrics())
     if means.empty:
@@ -37,11 +45,18 @@ def show(console: Console, stored: StoredRun) -> None:
         return
     console.print(_figures(stored, means))
     console.print("n launches. Means over launches (± half of their range), each the mean over requests.")
-    account_view.show(console, stored, means)
+    account_view.show(console, stored, means, target_tok_s)
     _show_changes(console, stored, means)
     probe_view.show(console, stored)
     spent = sum(launch.start_s + launch.requests_s + launch.stop_s for launch in stored.launches)
     console.print(f"{len(stored.launches)} launches, {duration(spent)} in engines.")
+
+
+def validity(stored: StoredRun) -> str:
+    """`invalid` where something may not be judged, `suspect` where there are notes, else `valid`."""
+    if not stored.valid:
+        return "invalid"
+    return "suspect" if any(trial.findings for _, trial in stored.trials) else "valid"
 
 
 def _show_failures(console: Console, stored: StoredRun) -> None:
@@ -143,6 +158,7 @@ def document(stored: StoredRun) -> dict[str, Any]:
         "path": str(stored.path),
         "launches": len(stored.launches),
         "valid": stored.valid,
+        "validity": validity(stored),
         "finished": stored.run.finished,
         "synthetic": stored.run.synthetic,
         "failures": [

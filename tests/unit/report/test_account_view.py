@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.attribution import account
-from benchharness.report import account_view
+from benchharness.report import account_view, waterfall_view
 from benchharness.stats.launch_means import all_metrics, launch_means
 from benchharness.store import open_run
 
@@ -41,7 +41,7 @@ def test_the_waterfall_between_the_published_stacks_adds_up() -> None:
     stored = open_run(PUBLISHED / "20261129-190721-3061")
     means = launch_means(stored.connect(), all_metrics())
     sides = [means[means["stack"] == name] for name in ("none", "eagle3")]
-    steps = account_view.waterfall(*sides)
+    steps = waterfall_view.waterfall(*sides)
     assert set(steps) == {128, 2048, 8192}
     for context, found in steps.items():
         speeds = [float(side[side["context_tokens"] == context]["decode_tok_s"].iloc[0]) for side in sides]
