@@ -59,7 +59,9 @@ def show(console: Console, stored: StoredRun, means: pd.DataFrame, target_tok_s:
     lines.add_column("stack", overflow="fold", min_width=8)
     headings = ["cycle", *(phase.removeprefix("draft-") for phase in phases), "allows", "seen", "lost"]
     headings += ["floor"] if floors else []
-    headings += ["verify/step", "pays from"] if speculates else []
+    verifies = speculates and any("verify" in one.phases_ms for one in found.values())
+    headings += ["verify/step"] if verifies else []
+    headings += ["pays from"] if speculates else []
     headings += [f"for {target_tok_s:g}"] if target_tok_s is not None else []
     for heading in headings:
         lines.add_column(heading, justify="right", no_wrap=True)
@@ -68,12 +70,12 @@ def show(console: Console, stored: StoredRun, means: pd.DataFrame, target_tok_s:
             one = found.get((stack, context))
             if one is not None:
                 floor = [number(floors.get((stack, context)), 2)] if floors else []
-                told = _speculation(one, _plain(found, context)) if speculates else ()
+                told = _speculation(one, _plain(found, context))[not verifies :] if speculates else ()
                 needed = _needed(one, target_tok_s)
                 lines.add_row(*_row(stack, context, one, phases), *floor, *told, *needed)
         lines.add_section()
     console.print(lines)
-    if speculates:
+    if verifies:
         wall = f"{attribution.WALL:g}"
         console.print(f"verify/step: verify over the run's own plain step; * from {wall} on, the wall.")
     _show_launch_bound(console, stored, found, floors)

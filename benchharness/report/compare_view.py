@@ -89,8 +89,8 @@ def figures(title: str, cells: Sequence[Cell]) -> Table:
     figures = table(title)
     for heading in ("context", "stack", "metric"):
         figures.add_column(heading, justify="right" if heading == "context" else "left")
-    for heading in ("baseline", "candidate", "unit", "change", "interval", "in the unit"):
-        figures.add_column(heading, justify="left" if heading == "unit" else "right")
+    for heading in ("baseline", "candidate", "change", "interval", "in units"):
+        figures.add_column(heading, justify="right", no_wrap=True)
     figures.add_column("verdict")
     for cell in cells:
         decimals = METRICS[cell.metric].decimals
@@ -101,10 +101,9 @@ def figures(title: str, cells: Sequence[Cell]) -> Table:
             cell.metric,
             number(cell.baseline, decimals),
             number(cell.candidate, decimals),
-            cell.unit,
             percent(cell.change),
             f"{percent(cell.low)} .. {percent(cell.high)}",
-            signed(cell.change_abs, decimals),
+            f"{signed(cell.change_abs, decimals)} {cell.unit}",
             f"[{style}]{cell.verdict}[/{style}]" + (" (modes)" if cell.bimodal else ""),
         )
     return figures
