@@ -88,15 +88,17 @@ def command(
     compare_view.show(people, first.name, second.name, apart, cells)
     compare_view.show_spread(people, spread)
     waterfall_view.show_waterfall(people, steps)
-    falls = waterfall_view.acceptance_lost(
-        first.stored.connect(first.stack), second.stored.connect(second.stack)
-    )
+    tables = first.stored.connect(first.stack), second.stored.connect(second.stack)
+    parts = waterfall_view.by_position(*tables)
+    waterfall_view.show_by_position(people, parts)
+    falls = waterfall_view.acceptance_lost(*tables)
     waterfall_view.show_acceptance(people, falls)
     if as_json:
         document = compare_view.document(first.name, second.name, apart, cells)
         more = {
             "waterfall": waterfall_view.document(steps),
             "spread": compare_view.spread_document(spread),
+            "waterfall_by_position": parts,
             "acceptance_falls_from": {str(context): position for context, position in falls.items()},
         }
         print_json(document | more)

@@ -106,8 +106,8 @@ class Serving:
         reports = attestation.processes(running.pid, running.process_ids(), wanted)
         files: tuple[probe_file.ProbeFile, ...] = ()
         if self.probe_folder is not None:
-            reports += probing.reports(self.probe_folder)
             files = probe_file.read_folder(self.probe_folder)
+            reports += probing.reports(files)
             self.unseen = absence.sentences(files, running.pid, running.process_ids(), stack.model.tp)
         explain = partial(self.prepared.engine.who_changes, stack)
         taken = attestation.take(stack, command.env, facts, self.prepared.environment, reports, explain)

@@ -15,7 +15,7 @@ from benchharness.report import account_view, attestation_view, probe_view
 from benchharness.report.console import duration, number, sentence, table
 from benchharness.stats import compare
 from benchharness.stats.client_error import ClientError
-from benchharness.stats.launch_means import all_metrics, launch_means
+from benchharness.stats.launch_means import all_metrics, launch_means, plain_metrics
 from benchharness.store import StoredRun
 
 COLUMNS = ("accept_length", "cycle_ms", "draft_ms", "verify_ms", "ttft_ms", "itl_ms", "output_tok_s")
@@ -39,7 +39,7 @@ def show(console: Console, stored: StoredRun, target_tok_s: float | None = None)
     style = {"valid": "green", "suspect": "yellow", "invalid": "red"}[validity(stored)]
     console.print(f"[{style}]{validity(stored)}[/{style}]")
     _show_failures(console, stored)
-    means = launch_means(stored.connect(), all_metrics())
+    means = launch_means(stored.connect(), plain_metrics())
     if means.empty:
         console.print("No valid trial was stored, so there are no figures.")
         return

@@ -12,6 +12,7 @@ from rich.table import Table
 from benchharness import attribution
 from benchharness.attribution import Step
 from benchharness.report import account_view
+from benchharness.stats import positions
 
 
 def waterfall(baseline: pd.DataFrame, candidate: pd.DataFrame) -> dict[int, tuple[Step, ...]]:
@@ -38,6 +39,52 @@ def show_waterfall(console: Console, steps: dict[int, tuple[Step, ...]]) -> None
         whole = sum(step.tok_s for step in found)
         lines.add_row(str(context), *cells, f"{whole:+.2f}", main.cause if main else "-")
     console.print(lines)
+
+
+def by_position(baseline: Any, candidate: Any) -> list[dict[str, Any]]:
+    """What makes the difference of what cycles allow, in each part of the answers, by context.
+
+    Args:
+        baseline, candidate: connections over one stack each (see `store.StoredRun.connect`).
+
+    Returns:
+        `context_tokens`, `from_token` (where the part begins), and `steps` as of a waterfall: a client's
+        overhead has no place within an answer, so they add up to the difference of the ceilings.
+    """
+    keys = ["context_tokens", "from_token"]
+    joined = positions.by_position(baseline).merge(positions.by_position(candidate), on=keys)
+    rows = []
+    for row in joined.to_dict("records"):
+        sides = [
+            attribution.Account(
+                row[f"ceiling_tok_s_{side}"],
+                row[f"accept_length_{side}"],
+                1000 * row[f"accept_length_{side}"] / row[f"ceiling_tok_s_{side}"],
+                {"cycle": row[f"cycle_ms_{side}"]},
+            )
+            for side in ("x", "y")
+        ]
+        steps = attribution.waterfall(*sides)
+        told = [
+            {"cause": step.cause, "ms": step.ms if math.isfinite(step.ms) else None, "tok_s": step.tok_s}
+            for step in steps
+            if step.cause != "overhead"
+        ]
+        rows.append({**{key: int(row[key]) for key in keys}, "steps": told})
+    return rows
+
+
+def show_by_position(console: Console, rows: list[dict[str, Any]]) -> None:
+    """Print them, a line a context: what each part of the answers gains or loses."""
+    for context in dict.fromkeys(row["context_tokens"] for row in rows):
+        parts = [row for row in rows if row["context_tokens"] == context]
+        if len(parts) > 1:
+            told = "; ".join(
+                f"from token {row['from_token']}: "
+                + ", ".join(f"{step['cause']} {step['tok_s']:+.2f}" for step in row["steps"])
+                for row in parts
+            )
+            console.print(f"by position in the answer, context {context}: {told} tok/s", soft_wrap=True)
 
 
 def acceptance_lost(baseline: Any, candidate: Any) -> dict[int, int]:

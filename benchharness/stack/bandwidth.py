@@ -12,6 +12,9 @@ from benchharness.stack.processtree import ProcessTree
 METER = Path(__file__).with_name("copy_bandwidth_meter.py")
 TIMEOUT_S = 120.0
 
+_failed: set[str] = set()
+"""What could not be measured in this process: it would take seconds again before every launch."""
+
 
 def copy_bytes_per_s(environment: Environment, device: str, machine: str, cache: Path) -> float | None:
     """Bytes a second, read and written both counted; None where it can't be measured.
@@ -25,7 +28,7 @@ def copy_bytes_per_s(environment: Environment, device: str, machine: str, cache:
     key = hashlib.sha256(f"{device}\0{machine}".encode()).hexdigest()[:16]
     kept = cache.absolute() / "bandwidth" / f"{key}.json"
     found = _read(kept)
-    if found is not None:
+    if found is not None or key in _failed:
         return found
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -41,6 +44,8 @@ def copy_bytes_per_s(environment: Environment, device: str, machine: str, cache:
         tree.stop(grace_s=1.0)
     if tree.exit_code == 0 and _read(draft) is not None:
         draft.replace(kept)
+    else:
+        _failed.add(key)
     return _read(kept)
 
 

@@ -82,7 +82,7 @@ def files(folder: Path, began_ns: int, ended_ns: int) -> tuple[ProbeFile, ...]:
     )
 
 
-def reports(folder: Path) -> tuple[ProcessReport, ...]:
+def reports(files: Sequence[ProbeFile]) -> tuple[ProcessReport, ...]:
     """What the processes that run a model say of themselves."""
-    told = (file.report for file in probe_file.read_folder(folder))
+    told = (file.report for file in files)
     return tuple(report.process for report in told if report.rank is not None)

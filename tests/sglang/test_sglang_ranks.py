@@ -89,7 +89,7 @@ def attested(
     url = f"http://127.0.0.1:{server.free_port()}"
     with server.running(command, ready, base_url=url, log_path=place / "log", stop_grace_s=1) as running:
         reports = attestation.processes(running.pid, running.process_ids(), command.env)
-        reports += probing.reports(folder)
+        reports += probing.reports(probe_file.read_folder(folder))
         unseen = absence.sentences(
             probe_file.read_folder(folder), running.pid, running.process_ids(), ranks=2
         )

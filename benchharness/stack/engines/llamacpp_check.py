@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchharness.errors import UsageError, nearest
+from benchharness.errors import UsageError
 from benchharness.records import Stack, Workload
+from benchharness.stack.engines import model_check
 from benchharness.stack.engines.llamacpp_settings import (
     N_MAX,
     PACKAGE,
@@ -56,27 +57,10 @@ def refuse_source(stack: Stack) -> None:
 
 
 def refuse_model(stack: Stack) -> None:
-    """Refuse a missing or contradictory model, and files that are not there."""
-    model = stack.model
-    if model.recipe is not None:
-        if model.recipe not in RECIPES:
-            raise UsageError(
-                f"stack {stack.name}: no model recipe {model.recipe!r}{nearest(model.recipe, RECIPES)}",
-                "correct `model.recipe`",
-            )
-        if model.path or model.draft:
-            raise UsageError(
-                f"stack {stack.name}: a recipe makes both models, so no path can be given beside it",
-                "remove `model.recipe`, or `model.path` and `model.draft`",
-            )
-    elif not model.path:
-        raise UsageError(
-            f"stack {stack.name}: no model is given", "add `model: {recipe: tiny-llama}` or {path: FILE.gguf}"
-        )
-    for path in (path for path in (model.path, model.draft) if path):
-        if not Path(path).expanduser().is_file():
-            raise UsageError(f"stack {stack.name}: no model file {path}", "correct the path under `model:`")
-    if model.tp != 1:
+    """Refuse a missing or contradictory model, files that are not there, and tensor parallelism."""
+    example = "{recipe: tiny-llama} or {path: FILE.gguf}"
+    model_check.refuse(stack, RECIPES, example, lambda path: not Path(path).expanduser().is_file())
+    if stack.model.tp != 1:
         raise UsageError(f"stack {stack.name}: llama.cpp knows no `model.tp`", "use `args.split_mode`")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchharness.errors import UsageError, nearest
 from benchharness.records import Stack, Workload
+from benchharness.stack.engines import model_check
 from benchharness.stack.engines.sglang_settings import is_local
 from benchharness.stack.engines.vllm_environment import CPU_PACKAGE, CUDA_PACKAGE
 from benchharness.stack.engines.vllm_settings import (
@@ -66,26 +67,10 @@ def refuse_source(stack: Stack) -> None:
 
 def refuse_model(stack: Stack) -> None:
     """Refuse a missing or contradictory model, and folders that are not there."""
-    model = stack.model
-    if model.recipe is not None:
-        if model.recipe not in RECIPES:
-            raise UsageError(
-                f"stack {stack.name}: no model recipe {model.recipe!r}{nearest(model.recipe, RECIPES)}",
-                "correct `model.recipe`",
-            )
-        if model.path or model.draft:
-            raise UsageError(
-                f"stack {stack.name}: a recipe makes all models, so no path can be given beside it",
-                "remove `model.recipe`, or `model.path` and `model.draft`",
-            )
-    elif not model.path:
-        raise UsageError(
-            f"stack {stack.name}: no model is given",
-            "add `model: {recipe: tiny-sglang}` or {path: FOLDER}",
-        )
-    for path in (path for path in (model.path, model.draft) if path):
-        if is_local(path) and not Path(path).expanduser().exists():
-            raise UsageError(f"stack {stack.name}: no model at {path}", "correct the path under `model:`")
+    example = "{recipe: tiny-sglang} or {path: FOLDER}"
+    model_check.refuse(
+        stack, RECIPES, example, lambda path: is_local(path) and not Path(path).expanduser().exists()
+    )
 
 
 def refuse_args(stack: Stack) -> None:

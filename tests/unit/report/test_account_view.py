@@ -9,6 +9,7 @@ import pytest
 from benchharness.attribution import account
 from benchharness.report import account_view, waterfall_view
 from benchharness.stats.launch_means import all_metrics, launch_means
+from benchharness.stats.positions import by_position
 from benchharness.store import open_run
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "sglang-one-gpu"
@@ -46,3 +47,18 @@ def test_the_waterfall_between_the_published_stacks_adds_up() -> None:
     for context, found in steps.items():
         speeds = [float(side[side["context_tokens"] == context]["decode_tok_s"].iloc[0]) for side in sides]
         assert sum(step.tok_s for step in found) == pytest.approx(speeds[1] - speeds[0])
+
+
+def test_by_position_the_steps_add_up_to_what_cycles_allow() -> None:
+    stored = open_run(PUBLISHED / "20261129-190721-3061")
+    sides = stored.connect("none"), stored.connect("eagle3")
+    ceilings = [
+        by_position(side).set_index(["context_tokens", "from_token"])["ceiling_tok_s"] for side in sides
+    ]
+    rows = waterfall_view.by_position(*sides)
+    assert {row["from_token"] for row in rows} == {0, 16, 64}
+    for row in rows:
+        key = row["context_tokens"], row["from_token"]
+        whole = ceilings[1][key] - ceilings[0][key]
+        assert sum(step["tok_s"] for step in row["steps"]) == pytest.approx(whole)
+        assert [step["cause"] for step in row["steps"]] == ["accept length", "cycle"]

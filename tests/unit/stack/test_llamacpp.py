@@ -52,8 +52,8 @@ def told(
         ({"source": Source(release=RELEASE, patch="p")}, "not a repository", "release"),
         ({"model": Model()}, "no model is given", "tiny-llama"),
         ({"model": Model(recipe="tiny-lama")}, "did you mean 'tiny-llama'", "model.recipe"),
-        ({"model": Model(recipe="tiny-llama", path="x")}, "makes both models", "remove"),
-        ({"model": Model(path="/nowhere/x.gguf")}, "no model file /nowhere/x.gguf", "path"),
+        ({"model": Model(recipe="tiny-llama", path="x")}, "makes all models", "remove"),
+        ({"model": Model(path="/nowhere/x.gguf")}, "no model at /nowhere/x.gguf", "path"),
         ({"model": Model(recipe="tiny-llama", tp=2)}, "tp", "split_mode"),
         ({"args": {"model.path": "x"}}, "args.model.path", "remove"),
         ({"args": {"hostname": "0.0.0.0"}}, "loopback", "remove"),  # noqa: S104
