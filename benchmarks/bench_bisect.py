@@ -1,0 +1,285 @@
+"""The bisection against simulated machines, beside plain bisection and git_bayesect.
+
+    python benchmarks/bench_bisect.py            print the tables
+    python benchmarks/bench_bisect.py --write    and put each into docs/benchmarks.md as it is done
+    python benchmarks/bench_bisect.py --only nasty
+
+Every table has a seed of its own. `--trials 0.1` makes a tenth of the campaigns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import inspect
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from bisect_rivals import bayesect
+
+from benchharness.bisect.search import Axis, Limits, Observation, believe, next_move
+from benchharness.bisect.simulation import (
+    EQUAL,
+    PRICED,
+    Outcome,
+    Scene,
+    Summary,
+    Tails,
+    campaign,
+    campaigns,
+    plain,
+    summary,
+)
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+LIMITS = Limits(launches=100)
+_missed: list[str] = []
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Markdown."""
+    heads = list(heads)
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def many(run: Callable[[Sequence[int]], Outcome], trials: int, seed: int) -> Summary:
+    """Campaigns, summed up."""
+    return summary(list(campaigns(run, trials, seed)))
+
+
+def goal(reached: bool, words: str) -> str:
+    """One line that says whether something was reached."""
+    if not reached:
+        _missed.append(words)
+    return f"- {'reached' if reached else 'MISSED'}: {words}\n"
+
+
+def one_level(trials: int) -> str:
+    """One level of noise, 64 versions, nothing known, equal costs: measurements (success) (seed 81).
+
+    Stated is the mean confidence at the stop. git_bayesect and plain bisection are told a threshold halfway
+    between the true levels (plain: halfway between one measurement of each end).
+    """
+    rows, told = [], ""
+    for effect, most in ((1.0, 115), (2.0, 33), (5.0, 12)):
+        scene = Scene(64, effect, 0.0, EQUAL)
+        found = {}
+        for stop in (0.9, 0.95, 0.97, 0.98, 0.99):
+            one = many(lambda seed, s=scene, c=stop: campaign(s, c, seed), trials, 81)  # type: ignore[misc]
+            found[stop] = one
+            rows.append(
+                [
+                    f"{effect:g}",
+                    f"ours, {stop:g}",
+                    f"{one.mean_measurements:.1f}",
+                    f"{one.success:.3f}",
+                    f"{one.stated:.3f}",
+                ]
+            )
+        other = many(lambda seed, s=scene: bayesect(s, 0.95, seed), trials, 81)  # type: ignore[misc]
+        rows.append(
+            [
+                f"{effect:g}",
+                "git_bayesect, 0.95",
+                f"{other.mean_measurements:.1f}",
+                f"{other.success:.3f}",
+                f"{other.stated:.3f}",
+            ]
+        )
+        for repeats in (1, 5):
+            one = many(lambda seed, s=scene, r=repeats: plain(s, r, seed), trials, 81)  # type: ignore[misc]
+            rows.append(
+                [
+                    f"{effect:g}",
+                    f"plain, {repeats} each",
+                    f"{one.mean_measurements:.1f}",
+                    f"{one.success:.3f}",
+                    "-",
+                ]
+            )
+        enough = [one for one in found.values() if one.success >= 0.96]
+        least = min((one.mean_measurements for one in enough), default=float("inf"))
+        told += goal(
+            least <= most, f"at d = {effect:g} success >= 0.96 in at most {most} measurements ({least:.1f})"
+        )
+    return table(["d", "search, stop", "measurements", "success", "stated"], rows) + "\n" + told
+
+
+def two_levels(trials: int) -> str:
+    """Two levels of noise, priced: a cold version 420 s, a relaunch 120 s, a measurement 15 s; 64 versions,
+    stop at 0.95 (seed 82).
+    """
+    rows, told = [], ""
+    for known in (False, True):
+        for effect, rho in ((2.0, 0.0), (2.0, 0.5), (2.0, 0.8), (1.0, 0.5)):
+            scene = Scene(64, effect, rho, PRICED, known)
+            one = many(lambda seed, s=scene: campaign(s, 0.95, seed), trials, 82)  # type: ignore[misc]
+            rows.append(["known" if known else "unknown", f"{effect:g}", rho, *_priced(one)])
+            if (effect, rho) == (2.0, 0.5):
+                most = 1.05 if known else 1.95
+                good = one.mean_hours <= most and one.success >= 0.97
+                kind = "known" if known else "unknown"
+                words = f"d = 2, rho = 0.5, {kind}: success >= 0.97 in at most {most} h"
+                told += goal(good, f"{words} ({one.success:.3f}, {one.mean_hours:.2f} h)")
+    for repeats in (1, 5, 20):
+        one = many(lambda seed, r=repeats: plain(Scene(64, 2.0, 0.5), r, seed), trials, 82)  # type: ignore[misc]
+        rows.append([f"plain, {repeats} each", "2", 0.5, *_priced(one)])
+    heads = ["noise", "d", "rho", "success", "stated", "hours", "launches", "measurements", "cannot tell"]
+    return table(heads, rows) + "\n" + told
+
+
+def _priced(one: Summary) -> list[str]:
+    stated = "-" if np.isnan(one.stated) else f"{one.stated:.3f}"
+    figures = [f"{one.mean_hours:.2f}", f"{one.mean_launches:.1f}", f"{one.mean_measurements:.1f}"]
+    return [f"{one.success:.3f}", stated, *figures, f"{one.cannot_tell:.3f}"]
+
+
+def calibration(trials: int) -> str:
+    """Stated confidence (mean at the stop) against observed success, 64 versions, nothing known; effects
+    drawn log-uniformly from 0.7 to 7 deviations, a new one for each campaign (seed 83).
+    """
+    rows, told = [], ""
+    for name, scene in (
+        ("one level, equal costs", Scene(64, 1.0, 0.0, EQUAL)),
+        ("rho = 0.5, priced", Scene(64, 1.0, 0.5)),
+    ):
+        for stop in (0.9, 0.95, 0.99):
+
+            def run(seed: Sequence[int], scene: Scene = scene, stop: float = stop) -> Outcome:
+                effect = float(np.exp(np.random.default_rng([83, *seed]).uniform(np.log(0.7), np.log(7))))
+                return campaign(replace(scene, effect=effect), stop, seed, Limits(launches=250))
+
+            one = many(run, trials, 83)
+            error = np.sqrt(one.success * (1 - one.success) / trials)
+            rows.append([name, stop, f"{one.stated:.3f}", f"{one.success:.3f}", f"{error:.3f}"])
+            told += goal(
+                abs(one.stated - one.success) <= 0.02,
+                f"{name}, stop {stop}: within 2 points ({one.success - one.stated:+.3f})",
+            )
+    return table(["scene", "stop", "stated", "observed", "standard error"], rows) + "\n" + told
+
+
+def nasty(trials: int) -> str:
+    """Machines that are not as the model says: d = 2, rho = 0.5 unless told, priced, 64 versions, stop at
+    0.95, at most 100 launches (seed 84). With unbuildable versions the shortest range left counts as success.
+    """
+    scene = Scene(64, 2.0, 0.5)
+    kinds: list[tuple[str, Scene]] = [
+        ("as the model says", scene),
+        ("Student's t, 3 degrees", replace(scene, tails=Tails.T3)),
+        ("lognormal", replace(scene, tails=Tails.LOGNORMAL)),
+        ("modes at start, 1.4 apart", replace(scene, tails=Tails.MODES)),
+        ("modes 2.0 apart, d = 1, rho = 0.98", replace(scene, tails=Tails.MODES, effect=1.0, rho=0.98)),
+        ("modes 2.0 apart, d = 2, rho = 0.95", replace(scene, tails=Tails.MODES, rho=0.95)),
+        ("repeats correlated, 0.6", replace(scene, lag=0.6)),
+        ("host drift 0.5 over 30 min", replace(scene, drift=0.5)),
+        ("host drift 1 over 30 min", replace(scene, drift=1.0)),
+        ("10 % unbuildable", replace(scene, unusable=0.1)),
+        ("30 % unbuildable", replace(scene, unusable=0.3)),
+    ]
+    rows = []
+    for name, kind in kinds:
+        one = many(lambda seed, s=kind: campaign(s, 0.95, seed, LIMITS), trials, 84)  # type: ignore[misc]
+        other = many(lambda seed, s=kind: plain(s, 5, seed), trials, 84)  # type: ignore[misc]
+        rows.append([name, *_priced(one), f"{other.success:.3f}, {other.mean_hours:.2f} h"])
+    heads = [
+        "machine",
+        "success",
+        "stated",
+        "hours",
+        "launches",
+        "measurements",
+        "cannot tell",
+        "plain, 5 each",
+    ]
+    return table(heads, rows)
+
+
+def large(trials: int) -> str:
+    """Large effects, one level, 64 versions, equal costs: launches until the stop at 0.95 (seed 86).
+
+    Plain bisection measures both ends once, and then six versions.
+    """
+    rows = []
+    for effect in (10.0, 20.0, 40.0):
+        kinds = [
+            ("unknown", Scene(64, effect, 0.0, EQUAL)),
+            ("known", Scene(64, effect, 0.0, EQUAL, known=True)),
+        ]
+        found = [many(lambda seed, s=s: campaign(s, 0.95, seed), trials, 86) for _, s in kinds]  # type: ignore[misc]
+        found.append(many(lambda seed, s=kinds[0][1]: plain(s, 1, seed), trials, 86))  # type: ignore[misc]
+        rows.append([f"{effect:g}", *(f"{one.mean_launches:.1f} ({one.success:.2f})" for one in found)])
+    return table(["d", "ours", "ours, known", "plain"], rows)
+
+
+def speed(_: int) -> str:
+    """One step (belief and next move) of a campaign of 40 launches with drift modelled, best of 5, in ms."""
+    random = np.random.default_rng(85)
+    rows, told = [], ""
+    for points, most in ((1024, 50), (100_000, 1000)):
+        axis = Axis(points)
+        places = np.unique(np.concatenate([[0, points - 1], random.integers(0, points, 25)]))
+        shown = [
+            Observation(int(p), float(2 * (p > points // 3) + random.normal()), 3, 1.0, i // 2)
+            for i, p in enumerate(np.resize(places, 40))
+        ]
+        best = np.inf
+        for _ in range(5):
+            began = time.perf_counter()
+            next_move(axis, shown, believe(axis, shown), PRICED, 0.999999, running=39)
+            best = min(best, time.perf_counter() - began)
+        rows.append([f"{points:,}", f"{1e3 * best:.1f}"])
+        told += goal(1e3 * best < most, f"a step under {most} ms at N = {points:,} ({1e3 * best:.1f})")
+    return table(["points", "ms"], rows) + "\n" + told
+
+
+TABLES: tuple[tuple[int, Callable[[int], str]], ...] = (
+    (1, speed),
+    (200, large),
+    (300, two_levels),
+    (1000, calibration),
+    (100, nasty),
+    (200, one_level),
+)
+"""Campaigns a row and what makes the table; its title is the function's own."""
+
+
+def written(name: str, text: str) -> None:
+    """Put one table between its marks; the others stay as they are."""
+    begin, end = f"<!-- bench-bisect:{name}:begin -->\n", f"<!-- bench-bisect:{name}:end -->\n"
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(begin)
+    DOCUMENT.write_text(before + begin + text + end + rest.partition(end)[2], encoding="utf-8")
+
+
+def main(argv: list[str]) -> int:
+    """Simulate, print, and with --write put the tables into the documentation."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--trials", type=float, default=1.0, help="multiplies the number of campaigns")
+    parser.add_argument("--only", default="", help="tables whose function's name holds this")
+    options = parser.parse_args(argv)
+    today = datetime.datetime.now(datetime.UTC).date()
+    for trials, make in TABLES:
+        if options.only in make.__name__:
+            count = max(int(trials * options.trials), 20)
+            began = time.perf_counter()
+            text = f"{inspect.cleandoc(make.__doc__ or '')}\n\n{make(count)}"
+            said = f"{today}, {os.cpu_count()} cores, Python {platform.python_version()}"
+            said += f", {count:,} campaigns a row" if trials > 1 else ""
+            text += f"\n({said}.)\n"
+            print(text, f"\n[{time.perf_counter() - began:.0f} s]\n", flush=True)
+            if options.write:
+                written(make.__name__, text)
+    return 1 if _missed and options.trials >= 1 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
