@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 
 from benchharness.errors import UsageError
 from benchharness.records import Plan, PlannedLaunch, Stack, Workload
 from benchharness.spec import Experiment
+
+DUET = "duet"
 
 GUESSED_TOKEN_S = 0.02
 GUESSED_PROMPT_TOKEN_S = 0.0005
@@ -28,6 +31,9 @@ def make(experiment: Experiment) -> Plan:
     Interleaved: each block holds one launch of every stack in random order, and every second block
     runs in the reverse order of the one before, so that a steady drift of the machine cancels
     between the two. Within a block all launches drive the same prompts in the same order of cells.
+
+    Duet: each block holds the first stack and one other, whose servers live at the same time. With more than
+    two stacks there are blocks of the first one with each of the others.
     """
     measure = experiment.measure
     if measure.probe == "alternate":
@@ -36,13 +42,17 @@ def make(experiment: Experiment) -> Plan:
     for stack in experiment.stacks:
         _refuse_what_no_process_can_have(stack)
     names = [stack.name for stack in experiment.stacks]
+    cells = len(experiment.workloads)
+    if measure.pairing == DUET:
+        _refuse_no_duet(experiment)
+        launches = _further((), names, cells, measure.launches, measure.seed, DUET)
+    else:
+        launches = _launches(names, cells, measure.launches, measure.seed, measure.pairing != "none")
     return Plan(
         experiment=experiment.name,
         stacks=experiment.stacks,
         workloads=experiment.workloads,
-        launches=_launches(
-            names, len(experiment.workloads), measure.launches, measure.seed, measure.pairing != "none"
-        ),
+        launches=launches,
         pairing=measure.pairing,
         seed=measure.seed,
         start_timeout_s=measure.start_timeout_s,
@@ -91,6 +101,64 @@ def _launches(
     )
 
 
+def longer(plan: Plan, launches: int) -> Plan:
+    """The plan with further launches of each stack in blocks at its end; its beginning stays as it is.
+
+    The order goes on alternating, and each block's order and seed depend on its number alone, so that a plan
+    that grows in two steps is the one that grows in one.
+
+    Args:
+        plan: interleaved or duet; UsageError for one without blocks.
+        launches: of each stack (in a duet of more than two: of each but the first, which is in every block).
+    """
+    if plan.pairing == "none":
+        raise UsageError(
+            "measure.pairing: none has no blocks, so launches that are added later would not be comparable",
+            "set measure.pairing to interleaved, or measure.launches to as many as are needed",
+        )
+    names = [stack.name for stack in plan.stacks]
+    more = _further(plan.launches, names, len(plan.workloads), launches, plan.seed, plan.pairing)
+    return replace(plan, launches=(*plan.launches, *more))
+
+
+def is_grown_from(stored: Plan, plan: Plan) -> bool:
+    """Whether a stored plan is this one, or this one grown by `longer`."""
+    if stored.pairing == "none" or len(stored.launches) <= len(plan.launches):
+        return stored == plan
+    each = len(longer(plan, 1).launches) - len(plan.launches)
+    further, rest = divmod(len(stored.launches) - len(plan.launches), each)
+    return rest == 0 and longer(plan, further) == stored
+
+
+def launches_of_each(plan: Plan) -> int:
+    """Launches of each stack; in a duet, of each but the first one."""
+    return sum(launch.stack == plan.stacks[-1].name for launch in plan.launches)
+
+
+def _further(
+    before: Sequence[PlannedLaunch], names: Sequence[str], cells: int, launches: int, seed: int, pairing: str
+) -> tuple[PlannedLaunch, ...]:
+    """Blocks after those that are planned. Every odd block reverses the one before it that has its stacks."""
+    groups = [(names[0], other) for other in names[1:]] if pairing == DUET else [tuple(names)]
+    orders = [[one.stack for one in rows] for rows in blocks(before)]
+    made: list[PlannedLaunch] = []
+    for block in range(len(orders), len(orders) + launches * len(groups)):
+        random_ = random.Random(f"{seed} block {block}")  # noqa: S311
+        turn, place = divmod(block, len(groups))
+        group = groups[place]
+        order = orders[block - len(groups)][::-1] if turn % 2 else random_.sample(group, len(group))
+        orders.append(list(order))
+        work, prompts = tuple(random_.sample(range(cells), cells)), random_.getrandbits(32)
+        begin = len(before) + len(made)
+        made += [PlannedLaunch(begin + at, block, name, work, prompts) for at, name in enumerate(order)]
+    return tuple(made)
+
+
+def blocks(launches: Sequence[PlannedLaunch]) -> list[tuple[PlannedLaunch, ...]]:
+    """Launches that stand next to each other with the same block, in order."""
+    return [tuple(rows) for _, rows in groupby(launches, key=lambda launch: launch.block)]
+
+
 def _refuse_what_no_process_can_have(stack: Stack) -> None:
     """Names and values are handed to the system as they are; UsageError for those that it can't take."""
     for name, value in stack.env.items():
@@ -128,6 +196,28 @@ def _refuse_unpaired(workload: Workload) -> None:
             f"{workload.requests}",
             f"set it to {workload.requests + 1}",
         )
+
+
+def _refuse_no_duet(experiment: Experiment) -> None:
+    """Two servers at a time, and one request at a time."""
+    if len(experiment.stacks) < 2:
+        raise UsageError(
+            "measure.pairing: duet needs two stacks, and this experiment has one",
+            "give its matrix two values, or set measure.pairing to interleaved",
+        )
+    if experiment.measure.probe == "alternate":
+        raise UsageError(
+            "measure.pairing: duet and measure.probe: alternate both pair requests, in different ways",
+            "set measure.probe to true",
+        )
+    for workload in experiment.workloads:
+        if workload.concurrency != 1:
+            what = "an open loop" if workload.concurrency is None else f"{workload.concurrency} streams"
+            raise UsageError(
+                f"measure.pairing: duet sends one request at a time, and the workload is {what}",
+                "set workload.concurrency to 1 without rate_rps and trace_file, or measure.pairing to "
+                "interleaved",
+            )
 
 
 def requests_of(plan: Plan, launch: PlannedLaunch) -> int:
@@ -201,8 +291,10 @@ def _flat(stack: Stack) -> dict[str, str]:
 
 
 def without(plan: Plan, done: Collection[int]) -> Plan:
-    """The plan with the launches left out that are over."""
-    return replace(plan, launches=tuple(one for one in plan.launches if one.index not in done))
+    """The plan with the launches left out that are over; of a duet only both are."""
+    rows = blocks(plan.launches) if plan.pairing == DUET else [(one,) for one in plan.launches]
+    left = [row for row in rows if any(one.index not in done for one in row)]
+    return replace(plan, launches=tuple(one for row in left for one in row))
 
 
 def refuse_other_work(first: Sequence[Workload], second: Sequence[Workload]) -> None:

@@ -51,6 +51,7 @@ def command(
     seconds = plan.estimate_s(made, execute.guessed_costs(made) | known)
     environments = execute.environments_of(made, cache_folder(cache))
     people = console.people(as_json)
-    plan_view.show(people, made, environments, seconds, measured=bool(known))
+    room = execute.room_of(made)
+    plan_view.show(people, made, environments, seconds, measured=bool(known), room=room)
     if as_json:
-        print_json(plan_view.document(made, environments, seconds))
+        print_json(plan_view.document(made, environments, seconds, room))

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from benchharness import __version__, machine
+from benchharness import plan as plans
 from benchharness.errors import UsageError
+from benchharness.plan import Cost
 from benchharness.records import Plan, Run, Source
 from benchharness.report import console as consoles
 from benchharness.stack import engines
-from benchharness.store import RunFolder, create, open_run, runs, unwritten
+from benchharness.store import RunFolder, costs, create, open_run, runs, unwritten
 from benchharness.workload import selftest
 
 SELFTEST_S = 1.0
@@ -55,6 +57,11 @@ def folder(results: Path, plan: Plan, source: Mapping[str, Any], *, resume: bool
     return create(results, run)
 
 
+def known_costs(results: Path, experiment: str) -> dict[str, Cost]:
+    """What launches of this experiment took in its last run."""
+    return costs.of_stacks(results, experiment)
+
+
 def _selftest(plan: Plan) -> dict[str, Any]:
     """A short self-test of the client at the plan's concurrency, kept with the run."""
     streams = max((workload.concurrency or OPEN_LOOP_STREAMS for workload in plan.workloads), default=1)
@@ -81,9 +88,10 @@ def _reopened(results: Path, plan: Plan) -> RunFolder:
         raise UsageError(f"{results} holds no run of {plan.experiment} to resume", "run it without --resume")
     for summary in reversed(of_experiment):
         stored = open_run(summary.path)
-        if stored.run.plan == unwritten.plan(plan):
+        if plans.is_grown_from(stored.run.plan, unwritten.plan(plan)):
             # Secrets are in the experiment alone, and not in what was stored of it.
-            return RunFolder(stored.path, replace(stored.run, plan=plan))
+            grown = replace(plan, launches=stored.run.plan.launches)
+            return RunFolder(stored.path, replace(stored.run, plan=grown))
     last = open_run(of_experiment[-1].path).run
     moved = _moved(last.plan, unwritten.plan(plan))
     if moved:

@@ -5,6 +5,8 @@ from benchharness.execute.loop import check, guessed_costs, run
 from benchharness.execute.observer import Observer
 from benchharness.execute.packing import pack
 from benchharness.execute.resolving import diffs, resolve
+from benchharness.execute.room import of_plan as room_of
+from benchharness.execute.room import refuse_crowded
 
 __all__ = [
     "Observer",
@@ -14,6 +16,8 @@ __all__ = [
     "environments_of",
     "guessed_costs",
     "pack",
+    "refuse_crowded",
     "resolve",
+    "room_of",
     "run",
 ]

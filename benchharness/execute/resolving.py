@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchharness.records import Plan, Stack
 from benchharness.stack import engines, sources
+from benchharness.stack.engines.standin import SYNTHETIC_REPO
 
 
 def resolve(plan: Plan, cache: Path, tell: Callable[[str], None]) -> Plan:
@@ -43,7 +44,8 @@ def diffs(plan: Plan, cache: Path) -> Mapping[str, str]:
 
 
 def _has_code(stack: Stack) -> bool:
-    return stack.source.repo is not None and engines.named(stack.engine).runs_checkouts
+    real = stack.source.repo not in (None, SYNTHETIC_REPO)
+    return real and engines.named(stack.engine).runs_checkouts
 
 
 def _repo(stack: Stack) -> str:

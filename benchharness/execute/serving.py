@@ -4,45 +4,54 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchharness import machine, validity
+from benchharness import machine
 from benchharness.errors import EngineError, InvalidMeasurementError, UsageError
 from benchharness.execute.logwatch import LogWatch
+from benchharness.execute.measuring import Measuring
 from benchharness.execute.observer import Observer
 from benchharness.execute.prepared import Prepared
 from benchharness.records import (
     Attestation,
     Command,
-    Cycle,
     Endpoint,
-    EngineCounters,
     EngineFacts,
     Finding,
     Launch,
     LaunchStatus,
     Plan,
     PlannedLaunch,
-    RequestTrace,
-    Trial,
     Workload,
 )
 from benchharness.stack import absence, attestation, probing, server
-from benchharness.stats import steadiness
 from benchharness.store import RunFolder
-from benchharness.timings import cycles, log_cycles, log_findings, probe_cycles, probe_file
-from benchharness.workload import achieved, client, load, prompts
+from benchharness.timings import log_findings, probe_file
+from benchharness.timings.logs import nccl_ranks
 
 TOLD_MISMATCHES = 4
 DEATH_REPORT_S = 1.0
 
+Trouble = (InvalidMeasurementError, EngineError, UsageError)
+"""What makes a launch a result of its own; all else ends the run."""
+
 
 class Serving:
-    """One launch of a prepared stack: start, trials, stop."""
+    """One launch of a prepared stack: start, trials, stop.
+
+    Attributes:
+        launch: the record so far.
+        running, endpoint: the engine and how to talk to it; they are there while `up` lasts.
+        settings, on_device: what the engine told of itself at its start.
+    """
+
+    launch: Launch
+    running: server.Server
+    endpoint: Endpoint
 
     def __init__(
         self,
@@ -59,56 +68,104 @@ class Serving:
         self.folder = folder
         self.place = place
         self.observer = observer
-        probed = plan.probe and prepared.engine.probed
+        self.log = place / "server.log"
+        probed = plan.probe and prepared.engine.probed(prepared.stack)
         self.probe_folder = place / "probe" if probed else None
         self.unseen: tuple[str, ...] = ()
         self.settings: Mapping[str, Any] = {}
         self.on_device: tuple[Finding, ...] = ()
+        self.started = False
 
     def measure(self, launch: Launch) -> Launch:
         """Carry the launch out; engine trouble becomes its status, trouble with the store goes up."""
-        running = None
-        try:
-            port, command = self._command()
-            launch = replace(launch, command=command.argv, env=command.env)
-            self.observer.step("starting the engine")
-            with self._running(command, port) as running, _death_explains(running):
-                endpoint, facts = self.prepared.engine.connect(self.prepared.stack, running.base_url)
-                started = self.prepared.engine.start_facts(self.place / "server.log")
-                facts = replace(facts, settings=_resolved(self.prepared.floors, started, facts.settings))
-                self.settings = facts.settings
-                if self.prepared.engine.wants_gpu(self.prepared.stack):
-                    start = LogWatch(self.place / "server.log").rows()
-                    self.on_device = tuple(log_findings.device_used(start, facts.settings.get("device")))
-                attested = self._attest(command, facts, running)
-                launch = replace(launch, attestation=attested, start_s=running.start_s)
-                _refuse_mismatches(attested)
-                _refuse_too_long(self.plan.workloads, endpoint)
-                driven = time.monotonic()
-                for position, index in enumerate(self.planned.workloads):
-                    self._trial(position, self.plan.workloads[index], endpoint, running)
-                    launch = replace(launch, requests_s=time.monotonic() - driven)
-                self.observer.step("stopping the engine")
-        except InvalidMeasurementError as error:
-            launch = replace(launch, status=LaunchStatus.INVALID, reason=str(error))
-        except (EngineError, UsageError) as error:
-            lines = error.last_lines if isinstance(error, EngineError) else ()
-            launch = replace(launch, status=LaunchStatus.FAILED, reason=str(error), last_lines=lines)
-        if running is not None:
-            launch = replace(launch, server_exit=running.exit, stop_s=running.stop_s)
-        return launch
+        self.launch = launch
+        with suppress(*Trouble), self.up(), self.blamed():
+            for position, index in enumerate(self.planned.workloads):
+                began = time.monotonic()
+                Measuring(self, position, self.plan.workloads[index]).drive()
+                self.driven(time.monotonic() - began)
+        return self.ended()
 
-    def _attest(self, command: Command, facts: EngineFacts, running: server.Server) -> Attestation:
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        """The engine started, attested and found fit for the work, for as long as the block lasts."""
+        with ExitStack() as held:
+            with self.blamed():
+                port, command = self._command()
+                self.launch = replace(self.launch, command=command.argv, env=command.env)
+                self.observer.step("starting the engine")
+                self.running = held.enter_context(self._running(command, port))
+                self.started = True
+                self._greet(command)
+            yield
+            self.observer.step("stopping the engine")
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Engine trouble in this block is this launch's: it becomes its status, and is raised again."""
+        try:
+            yield
+        except Trouble as error:
+            told = self._explained(error)
+            lines = told.last_lines if isinstance(told, EngineError) else ()
+            invalid = isinstance(told, InvalidMeasurementError)
+            self.failed(LaunchStatus.INVALID if invalid else LaunchStatus.FAILED, str(told), lines)
+            refused = nccl_ranks.refused_in(self.log) if isinstance(told, EngineError) else ""
+            if refused:  # What a library refuses is a point of the matrix that can't be, and no failure.
+                self.failed(LaunchStatus.UNBUILDABLE, refused, lines)
+            raise
+
+    def driven(self, seconds: float) -> None:
+        """Note more time under load."""
+        self.launch = replace(self.launch, requests_s=self.launch.requests_s + seconds)
+
+    def failed(self, status: LaunchStatus, reason: str, last_lines: tuple[str, ...] = ()) -> None:
+        """Note why this launch is none to be judged."""
+        self.launch = replace(self.launch, status=status, reason=reason, last_lines=last_lines)
+
+    def ended(self) -> Launch:
+        """The record, with how the engine ended where it had begun."""
+        if self.started:
+            self.launch = replace(self.launch, server_exit=self.running.exit, stop_s=self.running.stop_s)
+        return self.launch
+
+    def _explained(self, error: Exception) -> Exception:
+        """An engine that stopped answering because it died is told as dead: exit code and last lines."""
+        # A death may take a moment to be reported.
+        if isinstance(error, EngineError) and self.started and self.running.wait(DEATH_REPORT_S):
+            try:
+                self.running.check()
+            except EngineError as death:
+                return death
+        return error
+
+    def _greet(self, command: Command) -> None:
+        """Ask the engine what it is, and refuse one that isn't what was declared."""
+        self.endpoint, facts = self.prepared.engine.connect(self.prepared.stack, self.running.base_url)
+        started = self.prepared.engine.start_facts(self.log)
+        facts = replace(facts, settings=_resolved(self.prepared.floors, started, facts.settings))
+        self.settings = facts.settings
+        if self.prepared.engine.wants_gpu(self.prepared.stack):
+            start = LogWatch(self.log).rows()
+            self.on_device = tuple(log_findings.device_used(start, facts.settings.get("device")))
+        attested = self._attest(command, facts)
+        self.launch = replace(self.launch, attestation=attested, start_s=self.running.start_s)
+        _refuse_mismatches(attested)
+        _refuse_too_long(self.plan.workloads, self.endpoint)
+
+    def _attest(self, command: Command, facts: EngineFacts) -> Attestation:
         """Ask the engine's processes what really reached them."""
         stack = self.prepared.stack
         # The command's variables hold the stack's own, where need be joined with ours (PYTHONPATH).
         wanted = {**stack.env, **command.env}
-        reports = attestation.processes(running.pid, running.process_ids(), wanted)
+        reports = attestation.processes(self.running.pid, self.running.process_ids(), wanted)
         files: tuple[probe_file.ProbeFile, ...] = ()
         if self.probe_folder is not None:
             files = probe_file.read_folder(self.probe_folder)
             reports += probing.reports(files)
-            self.unseen = absence.sentences(files, running.pid, running.process_ids(), stack.model.tp)
+            self.unseen = absence.sentences(
+                files, self.running.pid, self.running.process_ids(), stack.model.tp
+            )
         explain = partial(self.prepared.engine.who_changes, stack)
         taken = attestation.take(stack, command.env, facts, self.prepared.environment, reports, explain)
         hooks = sorted({hook for file in files for hook in file.report.hooks})
@@ -136,108 +193,9 @@ class Serving:
             command,
             replace(readiness, timeout_s=self.plan.start_timeout_s),
             base_url=f"http://127.0.0.1:{port}",
-            log_path=self.place / "server.log",
+            log_path=self.log,
             on_wait=self.observer.waiting,
         )
-
-    def _trial(self, position: int, workload: Workload, endpoint: Endpoint, running: server.Server) -> None:
-        """Drive one workload and store what came of it, also when the engine died of it."""
-        self.observer.step(f"context {workload.context_tokens}")
-        engine, stack = self.prepared.engine, self.prepared.stack
-        # What an earlier trial left in a prefix cache takes room and, with a shared prefix, time.
-        engine.flush_cache(stack, running.base_url)
-        seed, run = self.planned.seed, self.folder.run
-        sent = prompts.for_workload(endpoint, workload, seed=seed, salt=run.salt)
-        before = engine.counters(stack, running.base_url)
-        watch, log = machine.GpuWatch(running.process_ids), LogWatch(self.place / "server.log")
-
-        def ended_one(done: int, total: int) -> None:
-            watch.sample()
-            log.mark()
-            self.observer.request_ends(done, total)
-
-        began = time.monotonic_ns()
-        with self._switching(workload) as before_send:
-            traces = client.drive(
-                endpoint,
-                workload,
-                prompts=sent,
-                progress=ended_one,
-                seed=seed,
-                before_send=before_send,
-            )
-        over = time.monotonic_ns()
-        after, trouble = self._counters_after(running)
-        timed, shortcomings = self._cycles(traces, began, over)
-        if not timed:
-            since = min((trace.sent_ns for trace in traces if not trace.warmup), default=began)
-            timed = log_cycles.cycles(log.rows_since(since), self._log_interval())
-        trial = Trial(
-            launch=self.planned.index,
-            position=position,
-            workload=workload,
-            requests=traces,
-            cycles=timed,
-            counters=difference(before, after),
-            achieved=asdict(achieved.achieved(traces, workload.concurrency, workload.turns)),
-            gpus=watch.states(),
-            started_ns=began,
-            finished_ns=over,
-        )
-        ceiling = run.client.get("events_per_s")
-        found = (
-            *validity.findings(trial),
-            *achieved.findings(workload, traces, ceiling),
-            *shortcomings,
-            *steadiness.findings(trial),
-            *log_findings.findings(log.rows_since(_measured_from(trial))),
-            *log_findings.graph_hazard(self.settings, workload.concurrency),
-            *log_findings.graphs_as_captured(self.settings, timed),
-            *self.on_device,
-        )
-        trial = replace(trial, findings=tuple(sorted(found, key=lambda finding: not finding.grave)))
-        self.folder.append_trial(trial)
-        self.observer.trial_ends(trial)
-        if trouble is not None:
-            raise trouble
-        running.check()
-
-    def _switching(self, workload: Workload) -> AbstractContextManager[client.BeforeSend | None]:
-        """Where the probe alternates, what switches it before each request; it is on for warm-up ones."""
-        if self.plan.probe != "alternate" or self.probe_folder is None:
-            return nullcontext()
-        order = load.alternation(workload.requests, self.planned.seed)
-        return probing.alternating(self.probe_folder, (True,) * prompts.warmups(workload) + order)
-
-    def _cycles(
-        self, traces: tuple[RequestTrace, ...], began_ns: int, ended_ns: int
-    ) -> tuple[tuple[Cycle, ...], tuple[Finding, ...]]:
-        """Cycles by the probe where it told of some, else by what came with the answers."""
-        streamed = tuple(cycle for trace in traces for cycle in cycles.from_trace(trace))
-        if self.probe_folder is None:
-            return streamed, ()
-        files = probing.files(self.probe_folder, began_ns, ended_ns)
-        probed = probe_cycles.cycles(files, [trace for trace in traces if trace.probed is not False])
-        shortcomings = probe_cycles.findings(files, self.prepared.stack.model.tp, self.unseen)
-        return probed or streamed, (*absence.deaths(files), *shortcomings)
-
-    def _log_interval(self) -> int:
-        """Cycles of a window of the engine's log."""
-        declared = self.settings.get("decode_log_interval")
-        return declared if isinstance(declared, int) and declared > 0 else log_cycles.USUAL_INTERVAL
-
-    def _counters_after(self, running: server.Server) -> tuple[EngineCounters, EngineError | None]:
-        """The counters once more, or why the engine doesn't tell them: the trial is stored all the same."""
-        try:
-            return self.prepared.engine.counters(self.prepared.stack, running.base_url), None
-        except EngineError as error:
-            return EngineCounters(), error
-
-
-def _measured_from(trial: Trial) -> int:
-    """When the first request that counts was sent."""
-    sent = (trace.sent_ns for trace in trial.requests if not trace.warmup)
-    return min(sent, default=trial.started_ns)
 
 
 def _refuse_mismatches(attested: Attestation) -> None:
@@ -261,33 +219,6 @@ def _refuse_too_long(workloads: Sequence[Workload], endpoint: Endpoint) -> None:
                 f"the engine's limit of {endpoint.context_limit}",
                 "lower context_tokens or output_tokens, or raise the engine's limit",
             )
-
-
-@contextmanager
-def _death_explains(running: server.Server) -> Iterator[None]:
-    """An engine that stopped answering because it died is told as dead, with its exit code and last lines."""
-    try:
-        yield
-    except EngineError:
-        # A death may take a moment to be reported.
-        if running.wait(DEATH_REPORT_S):
-            running.check()
-        raise
-
-
-def difference(before: EngineCounters, after: EngineCounters) -> EngineCounters:
-    """What the counters moved by; None where either reading is missing."""
-
-    def moved(name: str) -> int | None:
-        first, second = getattr(before, name), getattr(after, name)
-        return None if first is None or second is None else second - first
-
-    return EngineCounters(
-        output_tokens=moved("output_tokens"),
-        drafted_tokens=moved("drafted_tokens"),
-        accepted_tokens=moved("accepted_tokens"),
-        cycles=moved("cycles"),
-    )
 
 
 def _resolved(

@@ -114,6 +114,14 @@ def _described(index: int, handle: Any, version: str | None) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
+def memory() -> dict[int, tuple[int, int]]:
+    """Bytes free and in all of each GPU, by its index; empty without a driver."""
+    with _session() as answers:
+        boards = _handles() if answers else {}
+        found = {index: _asked("nvmlDeviceGetMemoryInfo", handle) for index, handle in boards.items()}
+    return {index: (int(one.free), int(one.total)) for index, one in found.items() if one is not None}
+
+
 def _watts(power_mw: int | None) -> float | None:
     return None if power_mw is None else power_mw / 1000
 
@@ -129,6 +137,7 @@ class _Sample:
     reasons: int
     temperature_c: int | None
     power_w: float | None
+    memory_bytes: int | None
 
 
 class GpuWatch:
@@ -188,16 +197,19 @@ class GpuWatch:
                 (s.temperature_c for s in samples if s.temperature_c is not None), default=None
             ),
             power_w=max((s.power_w for s in samples if s.power_w is not None), default=None),
+            memory_bytes=max((s.memory_bytes for s in samples if s.memory_bytes is not None), default=None),
             other_pids=tuple(sorted(self._others[index])),
         )
 
 
 def _sampled(handle: Any) -> _Sample:
+    used = _asked("nvmlDeviceGetMemoryInfo", handle)
     return _Sample(
         sm_mhz=_asked("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM),
         reasons=_asked("nvmlDeviceGetCurrentClocksThrottleReasons", handle) or 0,
         temperature_c=_asked("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU),
         power_w=_watts(_asked("nvmlDeviceGetPowerUsage", handle)),
+        memory_bytes=int(used.used) if used else None,
     )
 
 

@@ -25,6 +25,8 @@ class ProcessReport:
         came_by: how the probe came in: `sitecustomize` or `plugin`; empty where only the system was asked.
         libraries: name -> path of a library that the process has mapped (`nccl`), by the system; several
             paths where it has several copies.
+        all_reduce: ways to reduce across ranks that it has set up, in the order of their use; empty where the
+            process doesn't tell.
     """
 
     pid: int
@@ -36,6 +38,7 @@ class ProcessReport:
     files: Mapping[str, str] = field(default_factory=dict)
     came_by: str = ""
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    all_reduce: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -61,6 +61,8 @@ class RequestTrace:
             `text_chunks`: the total holds, but not how many tokens each chunk carried.
         probed: whether the probe was told to record during this request, where it was switched by
             request; None where it was not.
+        partner_ns: how long the client was with the other launch of a duet since this one's request before;
+            0 elsewhere.
     """
 
     index: int
@@ -93,6 +95,7 @@ class RequestTrace:
     text_chunks: int = 0
     tokens_mismatch: bool = False
     probed: bool | None = None
+    partner_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,7 @@ class GpuState:
         throttle: what held the clock down in any sample: `power-cap`, `thermal`, `hw-slowdown` ...
         throttled_ms: time for which power or heat held the clock down during the trial, by the
             driver's own counters.
-        temperature_c, power_w: highest sample.
+        temperature_c, power_w, memory_bytes: highest sample; memory is all that is in use on the board.
         other_pids: processes on the GPU that are none of the engine's.
     """
 
@@ -189,6 +192,7 @@ class GpuState:
     throttled_ms: float | None = None
     temperature_c: int | None = None
     power_w: float | None = None
+    memory_bytes: int | None = None
     other_pids: tuple[int, ...] = ()
 
 
@@ -204,6 +208,7 @@ class Trial:
         counters: what the engine's own counters moved by.
         achieved: what the client really drove, against what was declared (`workload.achieved.Achieved`).
         gpus: what each GPU did meanwhile; empty where NVML or a GPU is missing.
+        engine_cpu_s: CPU seconds of the engine's processes meanwhile; None where they can't be told.
         started_ns, finished_ns: CLOCK_MONOTONIC at both ends.
         findings: broken or doubtful invariants, grave ones first.
     """
@@ -219,6 +224,7 @@ class Trial:
     started_ns: int = 0
     finished_ns: int = 0
     findings: tuple[Finding, ...] = ()
+    engine_cpu_s: float | None = None
 
     @property
     def valid(self) -> bool:

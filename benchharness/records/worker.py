@@ -31,6 +31,7 @@ class WorkerReport:
         faults: what went wrong in the probe: place -> times, last error, and whether it was switched off.
         clock: `cuda-event`, `host`, or empty where no cycle ran.
         came_by: how the probe came in: `sitecustomize`, or `plugin` (SGLang's own entry points).
+        all_reduce: ways to reduce across ranks that were set up, in the order of their use.
     """
 
     pid: int
@@ -52,6 +53,7 @@ class WorkerReport:
     faults: Mapping[str, str] = field(default_factory=dict)
     clock: str = ""
     came_by: str = ""
+    all_reduce: tuple[str, ...] = ()
 
     @property
     def process(self) -> ProcessReport:
@@ -65,4 +67,5 @@ class WorkerReport:
             source="probe",
             files=self.files,
             came_by=self.came_by,
+            all_reduce=self.all_reduce,
         )

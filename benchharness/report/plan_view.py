@@ -9,9 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from benchharness.machine.room import Room
 from benchharness.plan import differences, requests_of
 from benchharness.records import EnvironmentSpec, Needed, Plan
-from benchharness.report.console import duration, table
+from benchharness.report.console import duration, sentence, table
 
 MOST_NAMED = 6
 """Requirements that are listed one by one; of more only the engine's and torch."""
@@ -24,8 +25,9 @@ def show(
     seconds: float,
     *,
     measured: bool,
+    room: Room | None = None,
 ) -> None:
-    """Print stacks, environments, order and time."""
+    """Print stacks, environments, order and time; of a duet, whether both stacks fit on this machine."""
     contexts = ", ".join(str(workload.context_tokens) for workload in plan.workloads)
     requests = sum(requests_of(plan, launch) for launch in plan.launches)
     console.print(
@@ -47,6 +49,10 @@ def show(
     for block, launches in groupby(plan.launches, key=lambda launch: launch.block):
         order.add_row(str(block), "  ".join(escape(launch.stack) for launch in launches))
     console.print(order)
+    if room is not None:
+        word = "[green]fits[/green]" if room.fits else "[red]does not fit[/red]"
+        for line in room.sentences:
+            sentence(console, f"{word}: {escape(line)}")
     basis = "from the last run of this experiment" if measured else "a guess: nothing was measured yet"
     console.print(f"Takes about {duration(seconds)} ({basis}; building environments not counted).")
 
@@ -66,7 +72,9 @@ def _holds(spec: EnvironmentSpec, engine: str) -> str:
     return f"{', '.join(first)} and {len(spec.requirements) - len(first)} more"
 
 
-def document(plan: Plan, environments: Mapping[str, Needed], seconds: float) -> dict[str, Any]:
+def document(
+    plan: Plan, environments: Mapping[str, Needed], seconds: float, room: Room | None = None
+) -> dict[str, Any]:
     """The same for programs."""
     return {
         "experiment": plan.experiment,
@@ -88,5 +96,6 @@ def document(plan: Plan, environments: Mapping[str, Needed], seconds: float) -> 
             for launch in plan.launches
         ],
         "pairing": plan.pairing,
+        "room": None if room is None else {"fits": room.fits, "sentences": list(room.sentences)},
         "estimated_s": round(seconds, 1),
     }

@@ -7,7 +7,7 @@ while a stream is being read would take the interpreter from the client.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from benchharness.plan import Remaining
+from benchharness.plan import Cost, Remaining
 from benchharness.records import Launch, LaunchStatus, Plan, PlannedLaunch, Trial
 from benchharness.report import console as consoles
 from benchharness.report.console import duration, sentence
@@ -33,19 +33,22 @@ class Progress:
         self._remaining = remaining
         self._live = live
         self._began = time.monotonic()
+        self._begun = 0
         self._over = 0
+        self._stacks = {launch.index: launch.stack for launch in plan.launches}
         self._stack = ""
         self._step = ""
         self._drawn = 0.0
 
     def launch_begins(self, planned: PlannedLaunch) -> None:
         """A launch is next."""
+        self._begun += 1
         self._stack = planned.stack
         self._step = ""
         self._draw(force=True)
         if self._live is None:
             left = duration(self._left())
-            place = f"launch {self._over + 1} of {len(self._plan.launches)}"
+            place = f"launch {self._begun} of {len(self._plan.launches)}"
             sentence(self._console, f"{place}: {escape(planned.stack)} (about {left} left)")
 
     def step(self, text: str) -> None:
@@ -68,7 +71,8 @@ class Progress:
         """A trial is stored."""
         for finding in trial.findings:
             word = "[red]invalid[/red]" if finding.grave else "[yellow]note[/yellow]"
-            place = f"{escape(self._stack)}, context {trial.workload.context_tokens}"
+            stack = self._stacks.get(trial.launch, self._stack)
+            place = f"{escape(stack)}, context {trial.workload.context_tokens}"
             sentence(self._console, f"{word} {place}: {escape(finding.sentence)}")
 
     def launch_ends(self, launch: Launch) -> None:
@@ -102,13 +106,42 @@ class Progress:
         self._live.update(line, refresh=True)
 
 
-@contextmanager
-def watching(path: Path, plan: Plan, remaining: Remaining) -> Iterator[Progress]:
-    """Tell of a run while it goes on; what was stored is named however it ends."""
+class RunTold:
+    """Tells people of a run: of each of its rounds, and what is said between them."""
+
+    def __init__(self, console: Console, costs: Mapping[str, Cost]) -> None:
+        self._console = console
+        self._costs = costs
+
+    def line(self, text: str) -> None:
+        """One line, between rounds."""
+        sentence(self._console, escape(text))
+
+    @contextmanager
+    def round(self, left: Plan) -> Iterator[Progress]:
+        """Hears launches that are about to be made."""
+        remaining = Remaining(left, self._costs)
+        if not self._console.is_terminal:
+            yield Progress(self._console, left, remaining, None)
+            return
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            yield Progress(self._console, left, remaining, live)
+
+
+def of_run(path: Path, costs: Mapping[str, Cost]) -> RunTold:
+    """Tell of a run while it goes on; what was stored is named however it ends.
+
+    Args:
+        path: the run's folder.
+        costs: what a launch of each stack takes.
+    """
     console = consoles.progress()
     sentence(console, f"storing in {escape(str(path))}")
-    if not console.is_terminal:
-        yield Progress(console, plan, remaining, None)
-        return
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield Progress(console, plan, remaining, live)
+    return RunTold(console, costs)
+
+
+@contextmanager
+def watching(path: Path, plan: Plan, remaining: Remaining) -> Iterator[Progress]:
+    """Tell of the launches of a plan while they are made."""
+    with of_run(path, remaining.costs).round(plan) as progress:
+        yield progress

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchharness.records import Model, Source, Stack, Workload
 from benchharness.spec import document as documents
 from benchharness.spec.document import Document
-from benchharness.spec.matrix import combinations
+from benchharness.spec.matrix import check_path, combinations, text_of
 from benchharness.spec.models import BaseSpec, ExperimentSpec, MeasureSpec
 from benchharness.spec.validation import validated
 
@@ -24,6 +24,7 @@ class Experiment:
         stacks: one for each combination of the matrix, in the file's order.
         workloads: one for each context length.
         measure: how often and in which order.
+        axes: path in `base` -> its values in order, for bisections.
         source: file name, text and `--set` arguments, kept with every run.
     """
 
@@ -32,6 +33,7 @@ class Experiment:
     workloads: tuple[Workload, ...]
     measure: MeasureSpec
     source: dict[str, Any]
+    axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 def load(path: Path, sets: Sequence[str] = ()) -> Experiment:
@@ -64,7 +66,16 @@ def _understood(document: Document) -> Experiment:
         for context in spec.workload.context_tokens
     )
     source = {"file": document.name, "text": document.text, "sets": list(document.sets)}
-    return Experiment(spec.name, stacks, workloads, spec.measure, source)
+    axes = {path: _values(path, values) for path, values in spec.axes.items()}
+    return Experiment(spec.name, stacks, workloads, spec.measure, source, axes)
+
+
+def _values(path: str, values: Sequence[Any]) -> tuple[Any, ...]:
+    """An axis's values: arguments as they are, all else as it was written (version 0.10 is "0.10")."""
+    check_path("axes", path)
+    if path.startswith("args."):
+        return tuple(documents.plain(value) for value in values)
+    return tuple(text_of(value) for value in values)
 
 
 def _stack(document: Document, engine: str, name: str, settings: Any) -> Stack:

@@ -134,9 +134,10 @@ class MeasureSpec(Frozen):
     warmup: Literal["auto"] | Annotated[int, Field(ge=0)] = Field(
         "auto", description="Requests of each cell whose numbers don't count."
     )
-    pairing: Literal["interleaved", "none"] = Field(
+    pairing: Literal["interleaved", "duet", "none"] = Field(
         "interleaved",
-        description="interleaved: each block holds one launch of every stack. none: stack after stack.",
+        description="interleaved: each block holds one launch of every stack. duet: the first stack and "
+        "another serve at the same time, and requests alternate between them. none: stack after stack.",
     )
     seed: int = Field(1, description="Seeds the order of launches and the prompts.")
     start_timeout_s: Annotated[float, Field(gt=0)] = Field(600.0, description="Deadline of a start.")
@@ -162,3 +163,8 @@ class ExperimentSpec(Frozen):
     )
     workload: WorkloadSpec
     measure: MeasureSpec = MeasureSpec()
+    axes: dict[str, Annotated[tuple[Any, ...], Field(min_length=2)]] = Field(
+        {},
+        description="For bisections: a path in `base` with its values in order, oldest first. Commits and "
+        "releases need not stand here: they are looked up.",
+    )

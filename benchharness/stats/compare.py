@@ -1,9 +1,10 @@
 """Baseline against candidate, cell by cell: how much, how sure, and what to call it.
 
 Changes are worked out on the log scale and told as fractions of the baseline. Launches of one block are
-paired from four blocks on, since they ran next to each other on equal prompts (`estimate.py`). All cells of
-a comparison share one level (`family.py`). Launches in two clusters are not judged by their mean: the
-stack is bimodal (`modes.py`). An undecided cell says how many launches would decide it (`further.py`).
+paired from four blocks on, in a duet from two, since they ran next to each other on equal prompts
+(`estimate.py`). All cells of a comparison share one level (`family.py`). Launches in two clusters are not
+judged by their mean: the stack is bimodal (`modes.py`). An undecided cell says how many launches would decide
+it (`further.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from benchharness.metrics import METRICS, Metric
 from benchharness.stats import estimate, family, modes
 from benchharness.stats.client_error import ClientError
 from benchharness.stats.estimate import Estimate
-from benchharness.stats.judging import Measured, Rules, Verdict, fraction, judge
+from benchharness.stats.judging import EQUIVALENCE_LEVEL, Measured, Rules, Verdict, fraction, judge
 
 __all__ = ["Cell", "Verdict", "compare"]
 
@@ -47,6 +48,7 @@ class Cell:
         further_launches: launches a side that would decide an undecided cell; None where none are
             needed, or no number would do.
         bimodal: a side draws a slow mode when it starts.
+        duet: both launches of a pair served at the same time, request against request.
     """
 
     stack: str
@@ -67,6 +69,7 @@ class Cell:
     high_abs: float = math.nan
     further_launches: int | None = None
     bimodal: bool = False
+    duet: bool = False
 
 
 def compare(
@@ -78,7 +81,9 @@ def compare(
     same_run: bool,
     margin: float = MARGIN,
     confidence: float = CONFIDENCE,
+    equivalence_level: float = EQUIVALENCE_LEVEL,
     client: ClientError = NO_CLIENT_ERROR,
+    duet: bool = False,
 ) -> tuple[Cell, ...]:
     """Compare two stacks.
 
@@ -90,7 +95,9 @@ def compare(
         same_run: both come from one run, so equal block numbers mean equal blocks.
         margin: largest change (fraction) that still counts as none.
         confidence: of all cells together.
+        equivalence_level: of each of the two one-sided tests of equivalence.
         client: what the client's own error lets anybody see.
+        duet: the two launches of a block served at the same time: the rows are those of `stats.duet`.
 
     Returns:
         One cell for each context length and metric that at least one side measured.
@@ -103,7 +110,7 @@ def compare(
     for context in contexts:
         first = baseline[baseline["context_tokens"] == context]
         second = candidate[candidate["context_tokens"] == context]
-        measured += [_measured(first, second, metric, int(context), same_run, client) for metric in known]
+        measured += [_measured(first, second, m, int(context), same_run, client, duet) for m in known]
     alpha = 1 - confidence
     told = [one for one in measured if one.change.known]
     correlated = _correlation(told)
@@ -111,8 +118,9 @@ def compare(
     each = family.level(alpha, len(told), correlated, freedom)
     found = family.rejected([one.p for one in told], [one.change.freedom for one in told], alpha, correlated)
     changed = {id(one) for one, yes in zip(told, found, strict=True) if yes}
-    rules = Rules(margin, each, same_run)
-    return tuple(_cell(one, stack, rules, id(one) in changed) for one in measured)
+    rules = Rules(margin, each, same_run, equivalence_level)
+    cells = (_cell(one, stack, rules, id(one) in changed) for one in measured)
+    return tuple(replace(cell, duet=duet and cell.paired) for cell in cells)
 
 
 def _measured(
@@ -122,10 +130,12 @@ def _measured(
     context: int,
     same_run: bool,
     client: ClientError,
+    duet: bool,
 ) -> Measured:
     first, second = _values(baseline, metric), _values(candidate, metric)
     common = first.index.intersection(second.index) if same_run else first.index[:0]
-    if len(common) >= estimate.FEWEST_PAIRS:  # a launch whose partner failed is left out
+    fewest = estimate.FEWEST_DUETS if duet else estimate.FEWEST_PAIRS
+    if len(common) and (duet or len(common) >= fewest):  # a launch whose partner failed is left out
         first, second = first.loc[common], second.loc[common]
     blocks = common.tolist() if len(common) == len(first) == len(second) else None
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -133,7 +143,7 @@ def _measured(
     if not all(np.isfinite(side).all() for side in logs):  # a metric that is 0 has no ratio
         change = Estimate(math.nan, math.nan, math.nan, 0, False)
         return Measured(context, metric, first, second, change, None, 0.0)
-    change = estimate.of_launches(*logs, blocks)
+    change = estimate.of_launches(*logs, blocks, fewest_pairs=fewest)
     gap_ms = float(baseline["itl_ms"].mean()) if "itl_ms" in baseline else math.nan
     floor = client.floor(metric.name, float(first.mean()), gap_ms)
     return Measured(context, metric, first, second, change, modes.detect(*logs), floor)

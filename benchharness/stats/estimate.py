@@ -21,6 +21,9 @@ from benchharness.stats.interval import FEWEST_EQUAL, Interval, t_quantile
 FEWEST_PAIRS = 4
 """Blocks from which on launches are compared in pairs."""
 
+FEWEST_DUETS = 2
+"""The same for the two launches of a duet, which shared every moment of the host (docs/method.md, Duet)."""
+
 EQUAL = 1e-9
 """Relative spread below which launches are taken to agree exactly."""
 
@@ -66,15 +69,20 @@ class Estimate:
 
 
 def of_launches(
-    first: NDArray[np.float64], second: NDArray[np.float64], blocks: Sequence[int] | None
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    blocks: Sequence[int] | None,
+    *,
+    fewest_pairs: int = FEWEST_PAIRS,
 ) -> Estimate:
     """The difference of two groups of launches.
 
     Args:
         first, second: logs of launch values, finite.
         blocks: where both sides have one launch in each of these blocks, in this order; else None.
+        fewest_pairs: blocks from which on they are compared in pairs.
     """
-    paired = blocks is not None and len(blocks) >= FEWEST_PAIRS
+    paired = blocks is not None and len(blocks) >= fewest_pairs
     launches = min(first.size, second.size)
     mean = float(second.mean() - first.mean()) if launches else math.nan
     if blocks is not None and np.array_equal(first, second) and launches > 1:

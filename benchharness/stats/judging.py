@@ -38,11 +38,13 @@ class Rules:
         margin: largest change (fraction) that still counts as none.
         level: two-sided, of this cell.
         same_run: launches to come share blocks.
+        equivalence_level: of each of the two one-sided tests of equivalence.
     """
 
     margin: float
     level: float
     same_run: bool
+    equivalence_level: float = EQUIVALENCE_LEVEL
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def judge(seen: Measured, rules: Rules, changed: bool) -> Answer:
         return (*impossible, None)
     if seen.modes is not None:
         return _judge_modes(seen, seen.modes, rules, changed)
-    ends = seen.change.interval(2 * EQUIVALENCE_LEVEL)
+    ends = seen.change.interval(2 * rules.equivalence_level)
     within = -rules.margin <= fraction(ends.low) and fraction(ends.high) <= rules.margin
     if within and seen.floor <= rules.margin:
         return Verdict.EQUIVALENT, "", None
@@ -165,7 +167,7 @@ def _further(seen: Measured, rules: Rules) -> int | None:
     return further.launches(
         seen.change,
         level=rules.level,
-        equivalence_level=EQUIVALENCE_LEVEL,
+        equivalence_level=rules.equivalence_level,
         margin=math.log1p(rules.margin) if tellable else None,
         changes=seen.metric.direction != Direction.NEITHER and abs(seen.change.mean) >= seen.floor,
         pairs=rules.same_run,

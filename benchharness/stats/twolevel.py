@@ -110,7 +110,8 @@ class Components:
         """For people: what would narrow an interval."""
         if math.isnan(self.share):
             return "launches and requests do not differ at all"
-        many, count = f"{self.requests:.0f} requests a launch", f"{self.effective:.1f}"
+        many = f"{self.requests:.0f} requests a launch (lag-1 correlation {self.correlation:.2f})"
+        count = f"{self.effective:.1f}"
         told = f"{self.share:.0%} of a request's variance lies between launches; {many} count as {count}"
         if self.of_launch_value >= 0.5:
             return f"{told}, and more of them would hardly narrow the interval: more launches would"

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from benchharness.errors import InfrastructureError, UsageError
-from benchharness.records import Launch, LaunchStatus, Run, Trial
+from benchharness.records import Launch, LaunchStatus, Plan, Run, Trial
 from benchharness.store import documents, tables, unwritten
 from benchharness.store.stored_trial import StoredTrial
 
@@ -92,6 +92,17 @@ class RunFolder:
         """Store how a launch ended; from now on it counts as over."""
         path = self.path / "launches" / f"{launch.index:03d}" / "launch.json"
         documents.write(path, Launch, unwritten.launch(launch))
+
+    def extend(self, plan: Plan) -> None:
+        """Let the run go on to a longer plan, whose beginning is the present one.
+
+        Raises ValueError where a launch that was planned is changed or missing: what is measured stays.
+        """
+        known = self.run.plan
+        if plan.launches[: len(known.launches)] != known.launches:
+            raise ValueError("a run can only go on to a plan that begins with its own launches")
+        self.run = replace(self.run, plan=plan, finished=False)
+        documents.write(self.path / "run.json", Run, unwritten.run(self.run))
 
     def finish(self) -> None:
         """Mark the run as finished: every planned launch is over."""

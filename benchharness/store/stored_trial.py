@@ -21,6 +21,9 @@ class StoredTrial:
     findings: tuple[Finding, ...]
     gpus: tuple[GpuState, ...] = ()
     achieved: Mapping[str, float] = field(default_factory=dict)
+    engine_cpu_s: float | None = None
+    output_tokens: int | None = None
+    """Of all requests, warm-up ones included: what `engine_cpu_s` was spent on."""
 
     @classmethod
     def of(cls, trial: Trial) -> StoredTrial:
@@ -35,6 +38,8 @@ class StoredTrial:
             trial.findings,
             trial.gpus,
             trial.achieved,
+            trial.engine_cpu_s,
+            sum(trace.output_tokens for trace in trial.requests),
         )
 
     @property

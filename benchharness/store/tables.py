@@ -52,6 +52,7 @@ REQUESTS = pa.schema(
         ("text_chunks", pa.int32()),
         ("tokens_mismatch", pa.bool_()),
         ("probed", pa.bool_()),
+        ("partner_ns", pa.int64()),
     ]
 )
 

@@ -69,7 +69,8 @@ def achieved(traces: Sequence[RequestTrace], streams: int | None = None, turns: 
     delays = sorted((trace.sent_ns - trace.due_ns) / 1e6 for trace in measured)
     peak = _peak(measured)
     window = _window(measured, streams or 1, turns)
-    mean = _mean_open(measured, *window, peak)
+    own_ns = _own_ns(measured, *window)
+    mean = _mean_open(measured, *window, own_ns, peak)
     reads = max(1, sum(trace.reads for trace in measured))
     return Achieved(
         requests=len(measured),
@@ -84,7 +85,7 @@ def achieved(traces: Sequence[RequestTrace], streams: int | None = None, turns: 
         events_per_s=sum(trace.events for trace in measured) / max(wall_s, 1e-9),
         late_share=sum(trace.late_reads for trace in measured) / reads,
         crowded_share=sum(trace.crowded_reads for trace in measured) / reads,
-        gap_ms_mean=0.0 if streams is None else _gap_ms(sent, window, streams - mean),
+        gap_ms_mean=0.0 if streams is None else _gap_ms(sent, window, (streams - mean) * own_ns),
     )
 
 
@@ -113,18 +114,24 @@ def _window(traces: Sequence[RequestTrace], streams: int, turns: int) -> tuple[i
     return begun[min(streams, len(begun)) - 1], begun[-1]
 
 
-def _gap_ms(sent: Sequence[int], window: tuple[int, int], idle: float) -> float:
-    """Stream-time without a request, spread over the sends that ended it; `idle` streams on average."""
+def _own_ns(traces: Sequence[RequestTrace], start_ns: int, end_ns: int) -> int:
+    """A time less what the client spent on the other server of a duet: it could not drive this one then."""
+    elsewhere_ns = sum(trace.partner_ns for trace in traces if start_ns < trace.sent_ns <= end_ns)
+    return end_ns - start_ns - elsewhere_ns
+
+
+def _gap_ms(sent: Sequence[int], window: tuple[int, int], idle_ns: float) -> float:
+    """Stream-time without a request, spread over the sends that ended it."""
     start_ns, end_ns = window
     sends = sum(start_ns < ns <= end_ns for ns in sent)
-    return max(0.0, idle) * (end_ns - start_ns) / 1e6 / sends if sends else 0.0
+    return max(0.0, idle_ns) / 1e6 / sends if sends else 0.0
 
 
-def _mean_open(traces: Sequence[RequestTrace], start_ns: int, end_ns: int, peak: int) -> float:
-    if end_ns <= start_ns:
+def _mean_open(traces: Sequence[RequestTrace], start_ns: int, end_ns: int, own_ns: int, peak: int) -> float:
+    if own_ns <= 0:
         return float(peak)
     open_ns = sum(max(0, min(trace.finished_ns, end_ns) - max(trace.sent_ns, start_ns)) for trace in traces)
-    return open_ns / (end_ns - start_ns)
+    return open_ns / own_ns
 
 
 def findings(

@@ -98,16 +98,23 @@ def drive(
         UsageError: the workload or the endpoint can't be used.
     """
     speech = dialect(endpoint.dialect)
-    first, measured = _jobs(endpoint, workload, speech, prompts, seed)
-    session = _Drive(speech, workload, wire or transport.make(endpoint.base_url), progress)
+    first, measured = jobs_of(endpoint, workload, speech, prompts, seed)
+    session = Drive(speech, workload, wire or transport.make(endpoint.base_url), progress)
     session.before_send = before_send
     session.total = len(first) + len(measured)
-    with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with undisturbed() as runner:
         runner.run(session.run(first, measured))
     return session.finished()
 
 
-def _jobs(
+@contextmanager
+def undisturbed() -> Iterator[asyncio.Runner]:
+    """An event loop to drive on, with the garbage collector off."""
+    with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        yield runner
+
+
+def jobs_of(
     endpoint: Endpoint, workload: Workload, speech: Dialect, prompts: Prompts, seed: int
 ) -> tuple[list[Job], list[Job]]:
     """All requests, with their bodies built: building one takes long enough to make a read late."""
@@ -124,17 +131,30 @@ def _jobs(
     return jobs[:count], jobs[count:]
 
 
-class _Drive:
-    """One drive: sends jobs, keeps recordings, parses them when nothing streams."""
+class Drive:
+    """One drive: sends jobs, keeps recordings, parses them when nothing streams.
+
+    Args:
+        speech: the endpoint's dialect.
+        workload: its concurrency and its longest time of a request are used.
+        wire: to the endpoint.
+        progress: told of every request that ends.
+        pulse: shared by drives of one loop; a new one by default.
+    """
 
     def __init__(
-        self, speech: Dialect, workload: Workload, wire: Transport, progress: Progress | None
+        self,
+        speech: Dialect,
+        workload: Workload,
+        wire: Transport,
+        progress: Progress | None,
+        pulse: Pulse | None = None,
     ) -> None:
         self._speech = speech
         self._workload = workload
         self._wire = wire
         self._progress = progress
-        self._pulse = Pulse()
+        self._pulse = pulse or Pulse()
         self._held: list[tuple[Recording, Sent]] = []
         self._held_bytes = 0
         self._traces: list[RequestTrace] = []
@@ -146,7 +166,7 @@ class _Drive:
 
     async def run(self, first: Sequence[Job], measured: Sequence[Job]) -> None:
         """Send the warm-up requests, then the measured ones."""
-        self._ended = {job.sent.index: asyncio.Event() for job in (*first, *measured)}
+        self.expect((*first, *measured))
         streams = self._workload.concurrency or 1
         self._pulse.start()
         try:
@@ -157,6 +177,10 @@ class _Drive:
                 await self._closed(measured, streams)
         finally:
             self._pulse.stop()
+
+    def expect(self, jobs: Sequence[Job]) -> None:
+        """Know of the jobs that will be sent, before any of them is."""
+        self._ended = {job.sent.index: asyncio.Event() for job in jobs}
 
     def finished(self) -> tuple[RequestTrace, ...]:
         """The traces of all requests that ended."""
@@ -171,7 +195,7 @@ class _Drive:
         async def stream() -> None:
             for chain in left:
                 for job in chain:
-                    await self._send(job, 0)
+                    await self.send(job)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(streams, len(chains))):
@@ -186,9 +210,10 @@ class _Drive:
                 # uvloop's timers count milliseconds and may end early by half of one.
                 while (left_ns := due_ns - clock.now_ns()) > 0:
                     await asyncio.sleep(left_ns / 1e9)
-                group.create_task(self._send(job, due_ns))
+                group.create_task(self.send(job, due_ns))
 
-    async def _send(self, job: Job, due_ns: int) -> None:
+    async def send(self, job: Job, due_ns: int = 0) -> None:
+        """Send one request to its end, once the one that it goes on from has ended."""
         if job.after is not None and job.after in self._ended:
             await self._ended[job.after].wait()
         if self.before_send is not None:

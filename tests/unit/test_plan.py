@@ -120,3 +120,90 @@ def test_a_probe_switched_by_request_is_planned() -> None:
     cell = "{context_tokens: [8], output_tokens: 4, concurrency: 1}"
     text = f"{{name: p, engine: sglang, workload: {cell}, measure: {{probe: alternate}}}}"
     assert plan.make(spec.parse(text)).probe == "alternate"
+
+
+@given(stacks=st.integers(1, 5), launches=st.integers(1, 4), steps=st.lists(st.integers(1, 3), max_size=3))
+def test_a_longer_plan_begins_with_the_present_one_however_it_grew(
+    stacks: int, launches: int, steps: list[int]
+) -> None:
+    begun = made(stacks, launches)
+    grown = begun
+    for step in steps:
+        grown = plan.longer(grown, step)
+    assert grown.launches[: len(begun.launches)] == begun.launches
+    assert grown == plan.longer(begun, sum(steps))
+    assert plan.launches_of_each(grown) == launches + sum(steps)
+    assert [one.index for one in grown.launches] == list(range(len(grown.launches)))
+    assert plan.is_grown_from(grown, begun)
+
+
+def test_further_blocks_go_on_alternating_with_prompts_of_their_own() -> None:
+    grown = plan.longer(made(stacks=4, launches=3), 5)
+    rows = plan.blocks(grown.launches)
+    for even, odd in zip(rows[::2], rows[1::2], strict=True):
+        assert [one.stack for one in odd] == [one.stack for one in even][::-1]
+    assert len({one.seed for one in grown.launches}) == 8
+    for row in rows:
+        assert len({(one.seed, one.workloads, one.block) for one in row}) == 1
+
+
+def test_another_plan_is_none_grown_from_this_one() -> None:
+    begun = made()
+    assert plan.is_grown_from(begun, begun)
+    assert not plan.is_grown_from(plan.longer(made(seed=2), 1), begun)
+    assert not plan.is_grown_from(begun, plan.longer(begun, 1))
+    part = replace(begun, launches=plan.longer(begun, 1).launches[:-1])
+    assert not plan.is_grown_from(part, begun)
+
+
+def test_a_plan_without_blocks_does_not_grow() -> None:
+    with pytest.raises(UsageError, match="pairing: none has no blocks"):
+        plan.longer(made(pairing="none"), 1)
+
+
+@given(stacks=st.integers(2, 5), launches=st.integers(1, 5))
+def test_each_block_of_a_duet_holds_the_first_stack_and_one_other(stacks: int, launches: int) -> None:
+    done = made(stacks, launches, pairing="duet")
+    rows = plan.blocks(done.launches)
+    assert all(len(row) == 2 and "x=0" in {one.stack for one in row} for row in rows)
+    counts = Counter(one.stack for one in done.launches)
+    assert counts.pop("x=0") == launches * (stacks - 1)
+    assert set(counts.values()) == {launches} == {plan.launches_of_each(done)}
+    for at, row in enumerate(rows):
+        assert len({(one.seed, one.workloads) for one in row}) == 1
+        if at // (stacks - 1) % 2:
+            before = rows[at - (stacks - 1)]
+            assert [one.stack for one in row] == [one.stack for one in before][::-1]
+
+
+def test_a_duet_grows_by_the_same_rule() -> None:
+    assert plan.longer(made(3, 2, pairing="duet"), 3).launches == made(3, 5, pairing="duet").launches
+
+
+def test_of_a_duet_only_both_launches_are_over() -> None:
+    done = made(2, 3, pairing="duet")
+    assert [one.index for one in plan.without(done, {0, 1, 2}).launches] == [2, 3, 4, 5]
+    assert [one.index for one in plan.without(made(2, 3), {0, 1, 2}).launches] == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("workload: {context_tokens: [8], output_tokens: 4, concurrency: 2}", "2 streams"),
+        ("workload: {context_tokens: [8], output_tokens: 4, rate_rps: 2}", "an open loop"),
+    ],
+)
+def test_a_duet_needs_one_stream(text: str, word: str) -> None:
+    head = "{name: p, engine: standin, matrix: {args.x: [1, 2]}, measure: {pairing: duet}, "
+    with pytest.raises(UsageError, match=word) as refused:
+        plan.make(spec.parse(head + text + "}"))
+    assert refused.value.advice
+
+
+def test_a_duet_needs_two_stacks_and_no_alternating_probe() -> None:
+    with pytest.raises(UsageError, match="needs two stacks"):
+        made(1, pairing="duet")
+    work = "workload: {context_tokens: [8], output_tokens: 4}"
+    text = f"{{name: p, engine: sglang, matrix: {{args.x: [1, 2]}}, {work}, "
+    with pytest.raises(UsageError, match="both pair requests"):
+        plan.make(spec.parse(text + "measure: {pairing: duet, probe: alternate}}"))

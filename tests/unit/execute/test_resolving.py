@@ -75,8 +75,10 @@ def test_uncommitted_work_that_is_gone_is_refused_and_not_replaced(repo: Path, t
 def test_a_release_and_an_engine_without_checkouts_stay_as_they_are(tmp_path: Path) -> None:
     declared = plan(Source(release="0.5.23"))
     assert resolving.resolve(declared, tmp_path, lambda _: None) == declared
-    standin = Plan("p", (Stack("s", "standin", Source(repo="none", commit="x")),), (), (), "none", 1)
-    assert resolving.resolve(standin, tmp_path, lambda _: None) == standin
+    plain = Plan("p", (Stack("s", "llamacpp", Source(repo="none", commit="x")),), (), (), "none", 1)
+    assert resolving.resolve(plain, tmp_path, lambda _: None) == plain
+    unreal = Plan("p", (Stack("s", "standin", Source(repo="synthetic", commit="x")),), (), (), "none", 1)
+    assert resolving.resolve(unreal, tmp_path, lambda _: None) == unreal
     assert resolving.diffs(declared, tmp_path) == {}
 
 

@@ -23,7 +23,7 @@ ANSWERS: dict[str, Any] = {
     "nvmlSystemGetCudaDriverVersion_v2": lambda: 12080,
     "nvmlDeviceGetName": lambda _: "NVIDIA H200",
     "nvmlDeviceGetUUID": lambda index: f"GPU-{index}",
-    "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=1 << 37),
+    "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=1 << 37, used=1 << 30, free=1 << 36),
     "nvmlDeviceGetPciInfo": lambda index: SimpleNamespace(busId=f"0000000{index}:1B:00.0"),
     "nvmlDeviceGetCurrPcieLinkGeneration": lambda _: 5,
     "nvmlDeviceGetMaxPcieLinkGeneration": lambda _: 5,

@@ -32,6 +32,7 @@ class FakeNvml:
             "nvmlDeviceGetCurrentClocksThrottleReasons": lambda _: self.reasons,
             "nvmlDeviceGetTemperature": lambda *_: 60,
             "nvmlDeviceGetPowerUsage": lambda _: 300_000,
+            "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(used=7 << 30, free=1 << 30, total=8 << 30),
             "nvmlDeviceGetViolationStatus": self._violations,
             "nvmlDeviceGetComputeRunningProcesses": lambda _: [SimpleNamespace(pid=p) for p in self.pids],
         }
@@ -52,7 +53,7 @@ def findings_of(state: GpuState) -> list[str]:
 def test_a_steady_gpu_is_described_and_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeNvml(monkeypatch)
     (state,) = machine.GpuWatch(lambda: [10]).states()
-    assert state == GpuState(0, 2625, 2625, 2625, 2625, (), 0.0, 60, 300.0, ())
+    assert state == GpuState(0, 2625, 2625, 2625, 2625, (), 0.0, 60, 300.0, 7 << 30, ())
     assert findings_of(state) == []
 
 
