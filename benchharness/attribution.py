@@ -9,6 +9,7 @@ the client. Everything here is arithmetic on means that were stored; nothing is 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -170,18 +171,23 @@ class Position:
         return self.accepted / self.cycles if self.cycles else math.nan
 
 
-def acceptance_by_position(tokens: Sequence[int]) -> tuple[Position, ...]:
+def acceptance_by_position(tokens: Sequence[int] | Mapping[int, int]) -> tuple[Position, ...]:
     """Acceptance from the tokens of each cycle of each request, bonus included; values below 1 are left out.
 
     The shares of all positions and 1 (the bonus) add up to the accept length.
+
+    Args:
+        tokens: of each cycle; or tokens -> cycles that gave so many.
     """
-    counts = np.asarray([value for value in tokens if value >= 1], dtype=np.int64)
-    if counts.size == 0:
-        return ()
-    return tuple(
-        Position(k, int((counts >= k).sum()), int((counts >= k + 1).sum()), int(counts.size))
-        for k in range(1, int(counts.max()))
-    )
+    counts = tokens if isinstance(tokens, Mapping) else Counter(tokens)
+    told = {value: many for value, many in counts.items() if value >= 1}
+    whole = sum(told.values())
+
+    def at_least(tokens: int) -> int:
+        return sum(many for value, many in told.items() if value >= tokens)
+
+    longest = max(told, default=1)
+    return tuple(Position(k, at_least(k), at_least(k + 1), whole) for k in range(1, longest))
 
 
 def collapses_from(

@@ -113,7 +113,9 @@ def verdict(findings: Iterable[GateFinding], thresholds: Thresholds, *, valid: b
         valid: whether it is.
     """
     outcomes = {finding.outcome for finding in findings}
-    if (thresholds.require_valid and (not valid or Outcome.INVALID in outcomes)) or not outcomes:
+    if thresholds.require_valid and (not valid or Outcome.INVALID in outcomes):
+        return Outcome.INVALID
+    if outcomes <= {Outcome.INVALID}:  # nothing was judged, so nothing can have passed
         return Outcome.INVALID
     if Outcome.FAILED in outcomes:
         return Outcome.FAILED

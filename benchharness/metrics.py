@@ -31,7 +31,7 @@ class Metric:
         unit: as printed.
         direction: which way is better.
         formula: one sentence, in the words of docs/glossary.md.
-        table: `requests`, `tokens` or `cycles`.
+        table: `requests`, `tokens`, `cycles`, or `trials`, of which a launch has one row a cell.
         sql: DuckDB aggregate over the rows of one trial; NULL where nothing can be said.
         decimals: digits after the point when printed.
         fewest: observations below which a launch has no such percentile (its SQL is NULL then); 0 for others.
@@ -67,9 +67,12 @@ _ROWS = (
         "output_tok_s",
         "tok/s",
         Direction.HIGHER,
-        "output tokens of all measured requests / (last byte of the last - first send of the first)",
+        "output tokens of all measured requests / (last byte of the last - first send of the first); in a "
+        "duet less the time that the other server was driven in between",
         "requests",
-        "sum(output_tokens) / nullif((max(finished_ns) - min(sent_ns)) / 1e9, 0)",
+        # What the other server took before the first request is no part of the time.
+        "sum(output_tokens) / nullif((max(finished_ns) - min(sent_ns) - coalesce(sum(partner_ns) "
+        "- arg_min(partner_ns, sent_ns), 0)) / 1e9, 0)",
         1,
     ),
     Metric(
@@ -134,6 +137,24 @@ _ROWS = (
         3,
     ),
     Metric(
+        "drafted_tokens",
+        "tok/request",
+        Direction.NEITHER,
+        "draft tokens that were proposed for a request, by the server's own count; mean over requests",
+        "requests",
+        "avg(drafted_tokens)",
+        1,
+    ),
+    Metric(
+        "accepted_tokens",
+        "tok/request",
+        Direction.NEITHER,
+        "draft tokens of a request that were accepted, by the server's own count; mean over requests",
+        "requests",
+        "avg(accepted_tokens)",
+        1,
+    ),
+    Metric(
         "cycle_ms",
         "ms",
         Direction.LOWER,
@@ -185,6 +206,16 @@ _ROWS = (
         "verify phase by the host's clock: beside GPU events, how long launching it took; by a probe",
         "cycles",
         "avg(host_verify_ms)",
+        3,
+    ),
+    Metric(
+        "cpu_ms_per_token",
+        "ms/tok",
+        Direction.LOWER,
+        "CPU time of the engine's processes in a trial / output tokens of all its requests, warm-up ones "
+        "included: hardly moved by what else the machine does",
+        "trials",
+        "1000 * sum(engine_cpu_s) / nullif(sum(output_tokens) FILTER (engine_cpu_s IS NOT NULL), 0)",
         3,
     ),
 )

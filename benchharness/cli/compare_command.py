@@ -40,18 +40,20 @@ def command(
     chosen = [metric_table.named(name) for name in dict.fromkeys(metrics)]
     allowed = parse_margin(margin)
 
-    from benchharness.cli.stack_name import Side
+    from benchharness.cli.stack_name import Side, both
 
     first, second = Side.of(results, baseline), Side.of(results, candidate)
+    if first.stored.path == second.stored.path:  # what was read of it is read once
+        second = Side(first.stored, second.stack)
 
     from benchharness.plan import refuse_other_work
-    from benchharness.report import compare_view, console, waterfall_view
+    from benchharness.report import compare_view, console, until_view, waterfall_view
     from benchharness.stack import attestation
     from benchharness.stats import compare, twolevel
     from benchharness.stats.client_error import ClientError
 
     refuse_other_work(first.stored.run.plan.workloads, second.stored.run.plan.workloads)
-    means = first.means(chosen), second.means(chosen)
+    *means, duet = both(first, second, chosen)
     same_run = first.stored.path == second.stored.path
     cells = compare.compare(
         means[0],
@@ -60,6 +62,7 @@ def command(
         stack=second.stack,
         same_run=same_run,
         margin=allowed,
+        duet=duet,
         client=ClientError.of(
             [first.stored.run.client, second.stored.run.client],
             client_cycles=first.stored.client_cycles or second.stored.client_cycles,
@@ -86,6 +89,8 @@ def command(
     steps = waterfall_view.waterfall(*means)
     people = console.people(as_json)
     compare_view.show(people, first.name, second.name, apart, cells)
+    if same_run:
+        until_view.note(people, first.stored)
     compare_view.show_spread(people, spread)
     waterfall_view.show_waterfall(people, steps)
     tables = first.stored.connect(first.stack), second.stored.connect(second.stack)

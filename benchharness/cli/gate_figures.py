@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchharness.cli.stack_name import Side
+from benchharness.cli.stack_name import Side, both
 from benchharness.gate import Cell, Seen
 from benchharness.metrics import METRICS, Metric
 from benchharness.records import Stack
@@ -81,13 +81,15 @@ def changes(
     for stack, baseline in pairs.items():
         side = Side(candidate, stack)
         same_run = baseline.stored.path.resolve() == candidate.path.resolve()
+        first, second, duet = both(baseline, side, metrics)
         cells = compare.compare(
-            baseline.means(metrics),
-            side.means(metrics),
+            first,
+            second,
             metrics,
             stack=stack,
             same_run=same_run,
             confidence=confidence,
+            duet=duet,
             client=ClientError.of(
                 [baseline.stored.run.client, candidate.run.client],
                 client_cycles=baseline.stored.client_cycles or candidate.client_cycles,

@@ -173,11 +173,16 @@ def invalid(stored: StoredRun) -> list[str]:
 
 
 def write(path: Path, text: str, *, append: bool = False) -> None:
-    """Write a file for somebody else; InfrastructureError where it can't be."""
+    """Write a file for somebody else, whole or not at all; InfrastructureError where it can't be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a" if append else "w", encoding="utf-8") as file:
-            file.write(text)
+        if append or (path.exists() and not path.is_file()):  # a device, or a pipe
+            with path.open("a" if append else "w", encoding="utf-8") as file:
+                file.write(text)
+            return
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
     except OSError as error:
         raise InfrastructureError(f"cannot write {path}: {error.strerror}", "choose another place") from None
 

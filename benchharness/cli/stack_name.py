@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchharness.errors import UsageError, nearest
 from benchharness.metrics import Metric
-from benchharness.plan import differences
+from benchharness.plan import DUET, differences
 from benchharness.records import Attestation, LaunchStatus, Run
 from benchharness.store import StoredRun, find, open_run
 
@@ -79,8 +79,7 @@ class Side:
     def ruler(self) -> dict[str, str]:
         """What this side was measured with: harness, client, probe, and where its cycles come from."""
         run = self.stored.run
-        query = "SELECT DISTINCT source, clock FROM cycles WHERE counted AND stack = ? ORDER BY ALL"
-        found = self.stored.connect(self.stack).execute(query, [self.stack]).fetchall()
+        found = self.stored.cycle_sources(self.stack)
         return {
             "harness": run.harness_version,
             "client.transport": str(run.client.get("transport", "unknown")),
@@ -94,6 +93,16 @@ class Side:
         here, there = _conditions(self.stored.run), _conditions(other.stored.run)
         names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
         return {name: (here.get(name, "-"), there.get(name, "-")) for name in names}
+
+
+def both(first: Side, second: Side, metrics: Sequence[Metric]) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
+    """The launch values of both sides as `compare` takes them, and whether they are those of a duet."""
+    if first.stored.path.resolve() == second.stored.path.resolve() and first.stored.run.plan.pairing == DUET:
+        from benchharness.stats import duet
+
+        connections = first.stored.connect(first.stack), second.stored.connect(second.stack)
+        return (*duet.sides(*connections, metrics), True)
+    return first.means(metrics), second.means(metrics), False
 
 
 _CHANGING = ("load_1min", "gpus")

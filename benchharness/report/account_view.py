@@ -231,13 +231,28 @@ def _positions_of(positions: pd.DataFrame, stack: str, context: int) -> list[dic
     return [{str(name): value for name, value in record.items()} for record in records]
 
 
-def accepted_tokens(connection: Any) -> dict[tuple[str, int], list[int]]:
-    """Tokens of each request's cycles; of a batch each request's own, where the probe told them."""
-    rows = connection.execute(
-        "SELECT stack, context_tokens, CASE WHEN len(accepted) > 0 THEN accepted ELSE [tokens] END"
-        " FROM cycles WHERE counted"
-    ).fetchall()
-    found: dict[tuple[str, int], list[int]] = {}
-    for stack, context, tokens in rows:
-        found.setdefault((stack, int(context)), []).extend(tokens)
+_ACCEPTED = """
+WITH rows AS (
+    SELECT stack, context_tokens, tokens, accepted, coalesce(len(accepted) > 0, false) AS batched
+    FROM cycles WHERE counted
+),
+told AS (
+    SELECT stack, context_tokens, tokens AS gave, count(*) AS many FROM rows WHERE NOT batched GROUP BY ALL
+    UNION ALL
+    SELECT stack, context_tokens, gave, count(*) AS many
+    FROM (SELECT stack, context_tokens, unnest(accepted) AS gave FROM rows WHERE batched) GROUP BY ALL
+)
+SELECT stack, context_tokens, gave, sum(many) FROM told GROUP BY ALL ORDER BY ALL
+"""
+
+
+def accepted_tokens(connection: Any) -> dict[tuple[str, int], dict[int, int]]:
+    """How often each request's cycle gave so many tokens: tokens -> cycles, for each stack and context.
+
+    Of a batch each request's own, where the probe told them.
+    """
+    found: dict[tuple[str, int], dict[int, int]] = {}
+    for stack, context, gave, many in connection.execute(_ACCEPTED).fetchall():
+        if gave is not None:
+            found.setdefault((stack, int(context)), {})[int(gave)] = int(many)
     return found

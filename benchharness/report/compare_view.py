@@ -13,6 +13,7 @@ from rich.table import Table
 
 from benchharness.metrics import METRICS
 from benchharness.report.console import number, percent, sentence, signed, table
+from benchharness.stats import further
 from benchharness.stats.compare import Cell, Verdict
 from benchharness.stats.twolevel import Components
 
@@ -51,19 +52,20 @@ def show(console: Console, baseline: str, candidate: str, apart: Apart, cells: S
     sentence(
         console, f"baseline  [bold]{escape(baseline)}[/bold]\ncandidate [bold]{escape(candidate)}[/bold]"
     )
-    _show_apart(console, "declared", apart.declared)
-    _show_apart(console, "attested", apart.attested)
+    show_apart(console, "declared", apart.declared)
+    show_apart(console, "attested", apart.attested)
     if apart.conditions:
-        _show_apart(console, "measured", apart.conditions)
+        show_apart(console, "measured", apart.conditions)
     if apart.ruler:
-        _show_apart(console, "the ruler changed", apart.ruler)
+        show_apart(console, "the ruler changed", apart.ruler)
     if not cells:
         console.print("Neither side has a valid figure for these metrics.")
         return
     show_cells(console, "", cells)
 
 
-def _show_apart(console: Console, word: str, rows: Mapping[str, tuple[str, ...]]) -> None:
+def show_apart(console: Console, word: str, rows: Mapping[str, tuple[str, ...]]) -> None:
+    """Print what differs, a line each: the first ones where there are many."""
     if not rows:
         console.print(f"{word}: no difference")
     for path, (first, second) in list(rows.items())[:MOST_ROWS]:
@@ -77,11 +79,33 @@ def show_cells(console: Console, title: str, cells: Sequence[Cell]) -> None:
     """Print the table of cells and what its intervals are."""
     console.print(figures(title, cells))
     paired = "launches paired by block" if all(cell.paired for cell in cells) else "launches not paired"
+    if cells and all(cell.duet for cell in cells):
+        paired = "duet: requests paired one by one, over blocks"
     modes = "; (modes): bimodal, change within a mode" if any(cell.bimodal for cell in cells) else ""
     console.print(f"95 % intervals, all cells together; {paired}{modes}.")
-    for (verdict, reason), count in Counter((cell.verdict, cell.reason) for cell in cells).items():
-        if reason:
-            console.print(f"{verdict} ({count} of {len(cells)}): {escape(reason)}")
+    for text in reasons(cells):
+        console.print(escape(text))
+
+
+def reasons(cells: Sequence[Cell]) -> list[str]:
+    """Why cells are what they are, alike reasons once: cells that more launches would decide in one line."""
+    deciding = [cell for cell in cells if cell.reason and cell.reason == _more(cell)]
+    others = [cell for cell in cells if cell.reason and cell.reason != _more(cell)]
+    lines = []
+    if deciding:
+        numbers = [cell.further_launches for cell in deciding if cell.further_launches is not None]
+        fewest, most = min(numbers), max(numbers)
+        many = further.sentence(most).removeprefix(f"about {most} ")
+        range_ = f"about {fewest} to {most} {many}" if fewest < most else further.sentence(most)
+        lines.append(f"{Verdict.UNDECIDED} ({len(deciding)} of {len(cells)}): {range_}")
+    for (verdict, reason), count in Counter((cell.verdict, cell.reason) for cell in others).items():
+        lines.append(f"{verdict} ({count} of {len(cells)}): {reason}")
+    return lines
+
+
+def _more(cell: Cell) -> str | None:
+    """The sentence about further launches, where their number is known."""
+    return None if cell.further_launches is None else further.sentence(cell.further_launches)
 
 
 def figures(title: str, cells: Sequence[Cell]) -> Table:
@@ -170,6 +194,7 @@ def document(baseline: str, candidate: str, apart: Apart, cells: Sequence[Cell])
                 "high_abs": cell.high_abs,
                 "further_launches": cell.further_launches,
                 "bimodal": cell.bimodal,
+                "duet": cell.duet,
             }
             for cell in cells
         ],

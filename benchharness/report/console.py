@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -54,6 +55,20 @@ def sentence(console: Console, markup: str) -> None:
 def table(title: str) -> Table:
     """An empty table in the house style."""
     return Table(title=title or None, title_justify="left", box=None)
+
+
+def lines(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print many rows in columns as plain lines, without fitting them to the terminal."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    text = "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (headings, *rows)
+    )
+    # Past rich, which measures every character; a reader that went away is its console's affair.
+    try:
+        console.file.write(text + "\n")
+    except BrokenPipeError:
+        console.on_broken_pipe()
 
 
 def number(value: float | None, decimals: int) -> str:

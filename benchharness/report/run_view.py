@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from benchharness.metrics import METRICS
+from benchharness.plan import DUET
 from benchharness.records import LaunchStatus
-from benchharness.report import account_view, attestation_view, probe_view
+from benchharness.report import account_view, attestation_view, inside_view, probe_view, rank_view
 from benchharness.report.console import duration, number, sentence, table
-from benchharness.stats import compare
+from benchharness.stats import compare, duet
 from benchharness.stats.client_error import ClientError
 from benchharness.stats.launch_means import all_metrics, launch_means, plain_metrics
 from benchharness.store import StoredRun
@@ -47,6 +48,8 @@ def show(console: Console, stored: StoredRun, target_tok_s: float | None = None)
     console.print("n launches. Means over launches (± half of their range), each the mean over requests.")
     account_view.show(console, stored, means, target_tok_s)
     _show_changes(console, stored, means)
+    rank_view.show(console, stored)
+    inside_view.show(console, stored)
     probe_view.show(console, stored)
     spent = sum(launch.start_s + launch.requests_s + launch.stop_s for launch in stored.launches)
     console.print(f"{len(stored.launches)} launches, {duration(spent)} in engines.")
@@ -108,21 +111,26 @@ def _spread(values: pd.Series[float], decimals: int) -> str:
 
 def _show_changes(console: Console, stored: StoredRun, means: pd.DataFrame) -> None:
     """Each further stack against the first one, by the headline metric."""
-    from benchharness.report import compare_view
+    from benchharness.report import compare_view, until_view
 
     names = [stack.name for stack in stored.run.plan.stacks if (means["stack"] == stack.name).any()]
     cells: list[compare.Cell] = []
+    metric, paired = METRICS["output_tok_s"], stored.run.plan.pairing == DUET
     for name in names[1:]:
+        sides = means[means["stack"] == names[0]], means[means["stack"] == name]
+        if paired:
+            sides = duet.sides(stored.connect(names[0]), stored.connect(name), [metric])
         cells += compare.compare(
-            means[means["stack"] == names[0]],
-            means[means["stack"] == name],
-            [METRICS["output_tok_s"]],
+            *sides,
+            [metric],
             stack=name,
             same_run=True,
+            duet=paired,
             client=ClientError.of([stored.run.client], client_cycles=stored.client_cycles),
         )
     if cells:
         compare_view.show_cells(console, f"Against {escape(names[0])}", cells)
+        until_view.note(console, stored)
 
 
 def exit_status(stored: StoredRun) -> int:
@@ -179,6 +187,8 @@ def document(stored: StoredRun) -> dict[str, Any]:
         ],
         "cells": cells,
         "accounts": account_view.document(stored, means),
+        "ranks": rank_view.document(stored),
+        "requests_inside": inside_view.document(stored),
         "probe_cost": probe_view.document(stored),
         "attestations": attestation_view.document(stored),
         "gpus": attestation_view.gpus(stored),

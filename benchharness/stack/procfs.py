@@ -6,7 +6,7 @@ Of a process that is gone, or that belongs to somebody else, nothing is known: a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import psutil
@@ -105,6 +105,17 @@ def is_dead(pid: int) -> bool:
         return True
     except psutil.Error:
         return False
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """User and system seconds of processes so far, with those of children that they have waited for."""
+    spent = 0.0
+    for pid in pids:
+        try:
+            spent += sum(psutil.Process(pid).cpu_times()[:4])
+        except psutil.Error:
+            continue
+    return spent
 
 
 def _read(pid: int, name: str) -> bytes:

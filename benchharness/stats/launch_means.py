@@ -51,8 +51,11 @@ def request_values(connection: duckdb.DuckDBPyConnection, metric: Metric) -> pd.
 
     Returns:
         Columns launch, block, stack, context_tokens, position, request and value, in order of time in a
-        launch. Cycles of no one request, as batches are, are left out. A percentile has no such values.
+        launch. Cycles of no one request, as batches are, are left out. A percentile has no such values, nor
+        has a metric of whole trials: no rows then.
     """
+    if metric.table == "trials":
+        return pd.DataFrame(columns=[*KEYS, "position", "request", "value"])
     by = [*KEYS, "position", "request"]
     frame = _grouped(connection, metric.table, [metric], by).rename(columns={metric.name: "value"})
     frame["value"] = frame["value"].astype(float)

@@ -10,7 +10,27 @@ launches/NNN.interrupted-K/        what a killed run left of a launch that was b
 turns records into JSON and old formats into the present one.
 """
 
-from benchharness.store.reading import StoredRun, find, open_run, runs
-from benchharness.store.run_folder import RunFolder, create, reopen
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchharness.store.listing import runs
+    from benchharness.store.reading import StoredRun, find, open_run
+    from benchharness.store.run_folder import RunFolder, create, reopen
 
 __all__ = ["RunFolder", "StoredRun", "create", "find", "open_run", "reopen", "runs"]
+
+_PLACES = {
+    **dict.fromkeys(("StoredRun", "find", "open_run"), "reading"),
+    **dict.fromkeys(("RunFolder", "create", "reopen"), "run_folder"),
+    "runs": "listing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is asked for: a listing needs neither Parquet nor pydantic, which take 0.4 s."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -7,7 +7,8 @@ from pathlib import Path
 from benchharness.errors import UsageError
 from benchharness.plan import Cost, requests_of
 from benchharness.records import LaunchStatus
-from benchharness.store.reading import open_run, runs
+from benchharness.store.listing import runs
+from benchharness.store.reading import open_run
 
 
 def of_stacks(results: Path, experiment: str) -> dict[str, Cost]:

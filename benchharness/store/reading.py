@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
-
 from benchharness.errors import UsageError, nearest
 from benchharness.records import Launch, LaunchStatus, Run
-from benchharness.store import baselines, documents
+from benchharness.store import baselines, documents, views
+from benchharness.store.listing import runs
 from benchharness.store.stored_trial import StoredTrial
 
 if TYPE_CHECKING:
     import duckdb
 
 LATEST = "latest"
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """One line of a listing.
-
-    Attributes:
-        path: the run's folder.
-        run: its id.
-        experiment: name of the experiment.
-        created_at: ISO 8601 with offset.
-        launches: launches that are over.
-        planned: launches that were planned.
-        stacks: names of the stacks.
-        synthetic: made with a stand-in.
-    """
-
-    path: Path
-    run: str
-    experiment: str
-    created_at: str
-    launches: int
-    planned: int
-    stacks: tuple[str, ...]
-    synthetic: bool
 
 
 @dataclass(frozen=True)
@@ -83,87 +56,40 @@ class StoredRun:
     @property
     def client_cycles(self) -> bool:
         """Whether any of its cycles was taken with the client's clock."""
-        row = self.connect().execute("SELECT bool_or(clock = 'client') FROM cycles").fetchone()
-        return bool(row and row[0])
+        return any(clock == "client" for _, _, clock, _ in self._clocks)
+
+    def cycle_sources(self, stack: str) -> tuple[tuple[str, str], ...]:
+        """Where the counted cycles of a stack come from: source and clock."""
+        return tuple(
+            (source, clock) for name, source, clock, counted in self._clocks if name == stack and counted
+        )
+
+    @cached_property
+    def _clocks(self) -> list[tuple[str, str, str, bool]]:
+        query = "SELECT DISTINCT stack, source, clock, counted FROM cycles ORDER BY ALL"
+        return self.connect().execute(query).fetchall()
+
+    @cached_property
+    def _connections(self) -> dict[str | None, duckdb.DuckDBPyConnection]:
+        return {}
 
     def connect(self, stack: str | None = None) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection with views `requests`, `tokens` and `cycles` over the valid trials.
+        """The views of `views.connect` over the valid trials; with `stack` over that stack's alone."""
+        if stack not in self._connections:
+            self._connections[stack] = views.connect(self._rows(stack))
+        return self._connections[stack]
 
-        With `stack` over that stack's alone. Beside the tables' own columns each row has launch, block,
-        stack, position and context_tokens.
-        """
-        import duckdb
-
-        connection = duckdb.connect()
-        connection.execute(
-            "CREATE TABLE trials"
-            " (folder TEXT, launch INT, block INT, stack TEXT, position INT, context_tokens INT)"
-        )
+    def _rows(self, stack: str | None) -> list[views.TrialRow]:
         launches = {launch.index: launch for launch in self.launches}
         rows = []
         for folder, trial in self.trials:
             launch = launches[trial.launch]
             if trial.valid and launch.status == LaunchStatus.DONE and stack in (None, launch.stack):
                 context = trial.workload.context_tokens
-                rows.append([str(folder), trial.launch, launch.block, launch.stack, trial.position, context])
-        if rows:
-            connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?)", rows)
-        for name in ("requests", "tokens", "cycles"):
-            _view(connection, name, [f"{row[0]}/{name}.parquet" for row in rows])
-        return connection
-
-
-def _view(connection: duckdb.DuckDBPyConnection, name: str, files: list[str]) -> None:
-    import duckdb
-    import pyarrow as pa
-
-    from benchharness.store.tables import SCHEMAS
-
-    empty = SCHEMAS[name].append(pa.field("filename", pa.string())).empty_table()
-    connection.register(f"empty_{name}", empty)
-    # Tables of older runs lack newer columns: what they don't have is NULL.
-    rows = f"SELECT * FROM empty_{name}"  # noqa: S608
-    if files:
-        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-        read = f"SELECT * FROM read_parquet([{listed}], filename = true, union_by_name = true)"  # noqa: S608
-        rows = f"{rows} UNION ALL BY NAME {read}"
-    try:
-        _create_view(connection, name, rows)
-    except duckdb.Error as error:
-        first = str(error).splitlines()[0]
-        raise UsageError(
-            f"the table {name} is damaged: {first}", "remove that launch's folder, and --resume"
-        ) from None
-
-
-def _create_view(connection: duckdb.DuckDBPyConnection, name: str, rows: str) -> None:
-    connection.execute(
-        f"CREATE VIEW {name} AS SELECT t.launch, t.block, t.stack, t.position, t.context_tokens, r.* "  # noqa: S608
-        f"EXCLUDE (filename) FROM ({rows}) r JOIN trials t ON r.filename = t.folder || '/{name}.parquet'"
-    )
-
-
-def runs(results: Path) -> Iterator[RunSummary]:
-    """Every run under a results folder, oldest first."""
-    paths = [path.parent for path in results.glob("*/*/run.json")]
-    for path in sorted(paths, key=lambda path: (path.name, path.parent.name)):
-        try:
-            document = orjson.loads((path / "run.json").read_bytes())
-            plan = document["plan"]
-            done = len(documents.over(path))
-            yield RunSummary(
-                path=path,
-                run=document["id"],
-                experiment=plan["experiment"],
-                created_at=document["created_at"],
-                launches=done,
-                planned=len(plan["launches"]),
-                stacks=tuple(stack["name"] for stack in plan["stacks"]),
-                synthetic=bool(document.get("synthetic")),
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            # A damaged manifest must not hide the other runs; `show` says what is wrong with it.
-            continue
+                place = (trial.launch, launch.block, launch.stack, trial.position, context)
+                spent = (trial.engine_cpu_s, trial.output_tokens)
+                rows.append(views.TrialRow(str(folder), *place, *spent))
+        return rows
 
 
 def find(results: Path, name: str) -> Path:

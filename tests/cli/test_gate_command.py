@@ -40,6 +40,7 @@ def gate(place: Path, run: str, bounds: str, *more: object, env: dict[str, str] 
     ("bounds", "status", "verdict"),
     [
         ('bounds: {itl_ms: "<= 40", output_tok_s: ">= 10"}', 0, "passed"),
+        ('bounds: {cpu_ms_per_token: "<= 1000"}', 0, "passed"),
         ('bounds: {itl_ms: "<= 40", output_tok_s: ">= 10000"}', 1, "failed"),
         ('bounds: {itl_ms: "<= VALUE"}', 3, "undecided"),
         ('undecided: warn\nbounds: {itl_ms: "<= VALUE"}', 0, "passed"),

@@ -16,6 +16,7 @@ EXPERIMENT = """\
 name: acted
 engine: standin
 base: {args: {speculation: false, step_ms: 3, prefill_ms: 1, prefill_ms_per_1k: 0}}
+matrix: {speed: {fast: {args.step_ms: 3}, slow: {args.step_ms: 9}}}
 workload: {context_tokens: 16, output_tokens: 20, requests: 2}
 measure: {launches: 2, warmup: 0}
 """
@@ -27,20 +28,29 @@ def step(name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("bound", "status"), [("<= 100", 0), ("<= 0.01", 1)])
-def test_the_steps_run_and_end_as_the_gate_does(tmp_path: Path, bound: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("bound", "baseline", "status"),
+    [("<= 100", "", 0), ("<= 0.01", "", 1), ("+400 %", "latest:fast", 0), ("+20 %", "latest:fast", 1)],
+)
+def test_the_steps_run_and_end_as_the_gate_does(
+    tmp_path: Path, bound: str, baseline: str, status: int
+) -> None:
     program = tmp_path / "it's here" / "benchharness" / "bin"
     program.mkdir(parents=True)
     (program / "benchharness").symlink_to(Path(sys.executable).with_name("benchharness"))
     (tmp_path / "e f.yaml").write_text(EXPERIMENT)
-    (tmp_path / "gate.yaml").write_text(f'bounds: {{itl_ms: "{bound}"}}')
+    stack = ", stack: slow" if baseline else ""
+    kind = "change" if baseline else "bound"
+    text = f'undecided: warn\nbounds: {{itl_ms: {{{kind}: "{bound}"{stack}}}}}'
+    (tmp_path / "gate.yaml").write_text(text)
     env = {
         **os.environ,
         "RUNNER_TEMP": str(tmp_path / "it's here"),
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
         "EXPERIMENT": "e f.yaml",
         "THRESHOLDS": "gate.yaml",
-        "BASELINE": "",
+        "BASELINE": baseline,
+        "RELAUNCH": "false" if baseline else "true",
     }
     ended = [
         subprocess.run(["bash", "-e", "-c", step(name)["run"]], cwd=tmp_path, env=env, capture_output=True)

@@ -60,3 +60,18 @@ def test_where_the_spread_lies_is_told() -> None:
     assert "cycle_ms at context 128" in console.export_text()
     (row,) = compare_view.spread_document({("cycle_ms", 128): parts})
     assert row["share_between"] > 0.9 and row["launches"] == 2
+
+
+def test_cells_that_more_launches_would_decide_share_one_line() -> None:
+    found = [
+        *cells([100, 130, 90, 115], [104, 125, 99, 121]),
+        *cells([100, 130, 90, 115], [70, 125, 80, 100]),
+    ]
+    numbers = sorted(cell.further_launches or 0 for cell in found)
+    assert 0 < numbers[0] < numbers[1]
+    (line,) = compare_view.reasons(found)
+    assert line == (
+        f"undecided (2 of 2): about {numbers[0]} to {numbers[1]} more launches a side would decide"
+    )
+    one = compare_view.reasons(cells([100], [104]))
+    assert one == [f"undecided (1 of 1): {cells([100], [104])[0].reason}"]

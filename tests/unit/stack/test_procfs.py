@@ -105,3 +105,17 @@ def test_nccl_machine_and_the_probes_way_are_part_of_a_difference() -> None:
         "nccl": ("2.27.5", "2.28.3"),
         "probe.came_by": ("sitecustomize", "plugin"),
     }
+
+
+def test_cpu_time_counts_what_a_process_and_its_waited_for_children_spent() -> None:
+    busy = "import time, subprocess, sys; subprocess.run([sys.executable, '-c', {0!r}]); {1}; input()"
+    spin = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    text = busy.format(spin, "print('spun', flush=True)")
+    with subprocess.Popen(
+        [sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "spun\n"
+        assert 0.3 <= procfs.cpu_s([process.pid, 2**22 - 1]) < 5
+        process.kill()
+    assert procfs.cpu_s([process.pid]) == 0

@@ -116,6 +116,17 @@ def test_metrics_follow_their_formulas(tmp_path: Path) -> None:
     assert means.iloc[1]["cycle_ms"] == 30
 
 
+def test_cpu_time_a_token_counts_the_tokens_of_all_requests(tmp_path: Path) -> None:
+    with create(tmp_path, run()) as folder:
+        for index, spent_s in enumerate((0.6, None)):
+            folder.begin_launch(index)
+            folder.append_trial(trial(index, engine_cpu_s=spent_s))
+            folder.end_launch(launch(index))
+    values = launch_means(open_run(folder.path).connect(), [METRICS["cpu_ms_per_token"]])["cpu_ms_per_token"]
+    assert values[0] == pytest.approx(600 / 12)  # three requests of four tokens, one of them warm-up
+    assert math.isnan(values[1])
+
+
 def test_warm_up_and_failed_requests_enter_no_mean(tmp_path: Path) -> None:
     with create(tmp_path, run()) as folder:
         folder.begin_launch(0)
@@ -250,7 +261,7 @@ def test_a_newer_format_is_refused_and_an_older_one_migrated(
 
 
 def test_every_metric_names_a_known_table() -> None:
-    assert {metric.table for metric in METRICS.values()} <= set(tables.SCHEMAS)
+    assert {metric.table for metric in METRICS.values()} <= {*tables.SCHEMAS, "trials"}
 
 
 def test_a_table_that_was_cut_off_is_named(tmp_path: Path) -> None:
