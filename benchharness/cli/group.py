@@ -18,9 +18,12 @@ COMMANDS = {
     "compare": "Compare two stacks: how much, how sure, and a verdict.",
     "gate": "Hold a run against bounds, for CI: absolute ones, and changes against a baseline.",
     "baseline": "Name stored runs that others are held against.",
+    "history": "Show stacks over the stored runs: where a level changed, and what changed with it.",
+    "bisect": "Find which commit, release or difference changed a metric, and prove it.",
     "parse": "Read an engine's log: windows, acceptance, graphs, and what spoils them.",
     "doctor": "Say whether this machine is fit to measure, and what to do about what is not.",
     "selftest": "Measure the client's own timing error on this machine.",
+    "simulate": "Say what a bisection would cost and find, on a simulated machine.",
     "env": "Build, list and remove the environments that stacks run in.",
 }
 

@@ -26,17 +26,19 @@ class Engine(Protocol):
     Attributes:
         name: as experiment files write it.
         synthetic: a stand-in whose timings are declared, not measured.
-        probed: the probe knows how to time this engine's cycles from within.
         runs_checkouts: it can be run from a commit of its repository.
     """
 
     name: str
     synthetic: bool
-    probed: bool
     runs_checkouts: bool
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
         """Refuse what can be seen to be wrong before anything is built; raises UsageError."""
+        ...
+
+    def probed(self, stack: Stack) -> bool:
+        """The probe knows how to time this engine's cycles from within."""
         ...
 
     def usual_start_s(self, stack: Stack) -> float:

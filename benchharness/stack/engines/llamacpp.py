@@ -5,7 +5,8 @@ attributes of llama.cpp's `CommonParams` by their dotted names, in the newest sp
 What isn't given is set so that it measures well: one thread (two spin against each other on a busy
 machine), a slot for each stream with room for the longest request, no copies of old prompts in RAM
 (`cache_ram_mib: 0`), metrics on, and, with a draft model, plain drafting whatever the draft's confidence
-(`p_min: 0`). `speculative.draft.n_max: 0` turns speculation off: no draft model is loaded at all.
+(`p_min: 0`); `engine-default` leaves an argument to the engine. `speculative.draft.n_max: 0` turns
+speculation off: no draft model is loaded at all.
 """
 
 from __future__ import annotations
@@ -48,7 +49,6 @@ class LlamaCpp:
 
     name = "llamacpp"
     synthetic = False
-    probed = False
     runs_checkouts = False
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
@@ -58,6 +58,10 @@ class LlamaCpp:
         llamacpp_check.refuse_args(stack)
         llamacpp_check.refuse_speculation(stack)
         llamacpp_check.refuse_lengths(stack, workloads)
+
+    def probed(self, stack: Stack) -> bool:
+        """The probe knows none of its methods."""
+        return False
 
     def usual_start_s(self, stack: Stack) -> float:
         """Seconds from process creation to readiness."""

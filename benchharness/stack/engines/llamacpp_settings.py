@@ -11,6 +11,9 @@ from typing import Any
 from benchharness.records import Model, Stack, Workload
 
 PACKAGE = "xllamacpp"
+
+ENGINES_OWN = "engine-default"
+"""Value of an argument that neither the harness nor the stack sets."""
 OPEN_LOOP_SLOTS = 4
 """Slots where a rate drives the work: what llama.cpp's own server takes when left to choose."""
 
@@ -78,11 +81,11 @@ def drafts(stack: Stack, model: Model) -> bool:
 
 
 def given(stack: Stack) -> Mapping[str, Any]:
-    """The stack's arguments; those of speculation only where there is any."""
+    """The stack's arguments; those of speculation only where there is any, and none left to the engine."""
     return {
         name: value
         for name, value in stack.args.items()
-        if value is not None and (speculates(stack) or not name.startswith("speculative."))
+        if value not in (None, ENGINES_OWN) and (speculates(stack) or not name.startswith("speculative."))
     }
 
 

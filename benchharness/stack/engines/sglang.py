@@ -46,7 +46,6 @@ class Sglang:
 
     name = "sglang"
     synthetic = False
-    probed = True
     runs_checkouts = True
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
@@ -57,6 +56,10 @@ class Sglang:
         sglang_check.refuse_speculation(stack)
         sglang_check.refuse_tensor_parallel(stack)
         sglang_check.refuse_lengths(stack, workloads)
+
+    def probed(self, stack: Stack) -> bool:
+        """The probe times its workers."""
+        return True
 
     def usual_start_s(self, stack: Stack) -> float:
         """Seconds from process creation to readiness."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from benchharness.timings.logs import nccl_ranks
 
 READY = "The server is fired up and ready to roll!"
 MOST_BYTES = 8 << 20
@@ -65,12 +68,14 @@ def facts(log: Path) -> Mapping[str, Any]:
     """Facts of the lines up to the ready line, by field terms; what a release doesn't print is absent.
 
     `graphs_captured` lists the kinds of graphs whose capture ended (`target`, `draft`, `draft extend`,
-    `piecewise` ...), `all_reduce_notes` what the start said about the way to reduce across ranks.
+    `piecewise` ...), `all_reduce_notes` what the start said about the way to reduce across ranks,
+    `nccl_ranks` what NCCL said of each rank where NCCL_DEBUG=INFO lets it speak (see `nccl_ranks.Rank`).
     """
     found: dict[str, Any] = {}
     kinds: list[str] = []
     notes: list[str] = []
-    for line in _lines(log):
+    lines = list(_lines(log))
+    for line in lines:
         for name, pattern, read in _FIRST:
             if name not in found and (match := pattern.search(line)):
                 found[name] = read(match[1])
@@ -82,7 +87,14 @@ def facts(log: Path) -> Mapping[str, Any]:
         found["graphs_captured"] = tuple(dict.fromkeys(kinds))
     if notes:
         found["all_reduce_notes"] = tuple(dict.fromkeys(notes))[:MOST_NOTES]
+    if ranks := nccl_ranks.ranks(lines):
+        found["nccl_ranks"] = {str(rank): _without_pid(told) for rank, told in ranks.items()}
     return found
+
+
+def _without_pid(told: nccl_ranks.Rank) -> dict[str, Any]:
+    """What two launches may be compared by."""
+    return {name: value for name, value in asdict(told).items() if name != "pid" and value}
 
 
 def _lines(log: Path) -> Iterator[str]:

@@ -10,6 +10,9 @@ by the process: `speed_by` lets declared versions drive speed, so that bisection
 
 Fields are those of the stack (`source.release`, `packages.NAME`, `env.NAME`, `model.path`, `python`, `name`),
 values are compared as text, and a later entry wins over an earlier one.
+
+What `standin.json` in the commit of a real repository (`source.repo`) says wins over all of that: a commit
+without such a file, or with one that can't be read, is unbuildable. `repo: synthetic` names none.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchharness.errors import EngineError, UsageError, nearest
+from benchharness.errors import EngineError, UnbuildableError, UsageError, nearest
 from benchharness.records import (
     Command,
     Endpoint,
@@ -41,6 +44,10 @@ _READY_LINES = {
     "llamacpp": "listening on http://",
     "none": None,
 }
+SYNTHETIC_REPO = "synthetic"
+"""A repository that isn't there: its commits only name versions for `speed_by`."""
+
+_CHECKOUT_FILE = "standin.json"
 _FIELDS = ("source", "packages", "env", "model", "python", "name")
 _CONTROL_TIMEOUT_S = 10.0
 
@@ -77,12 +84,26 @@ def _settings(stack: Stack) -> Settings:
     try:
         speed_by = declared(args).speed_by
         args.pop("speed_by", None)
-        return declared(args | _overrides(stack, speed_by))
+        return declared(args | _overrides(stack, speed_by) | _of_checkout(stack))
     except SettingError as error:
         hint = "" if error.name in KNOWN else nearest(error.name, KNOWN)
         raise UsageError(
             f"stack {stack.name}: the stand-in's setting {error}{hint}", "correct it under `args:`"
         ) from None
+
+
+def _of_checkout(stack: Stack) -> dict[str, Any]:
+    """What the commit says; nothing where none is checked out. UnbuildableError where it can't be read."""
+    if stack.source.folder is None:
+        return {}
+    try:
+        document = json.loads((Path(stack.source.folder) / _CHECKOUT_FILE).read_bytes())
+        declared(document)
+        return dict(document)
+    except FileNotFoundError:
+        raise UnbuildableError(f"the commit has no {_CHECKOUT_FILE}") from None
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise UnbuildableError(f"the commit's {_CHECKOUT_FILE} can't be used: {error}") from None
 
 
 def _given(settings: Settings) -> dict[str, Any]:
@@ -116,8 +137,7 @@ class StandIn:
 
     name = "standin"
     synthetic = True
-    probed = False
-    runs_checkouts = False
+    runs_checkouts = True
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
         """Refuse unknown or unfit settings, a model recipe, and workloads beyond the context limit."""
@@ -133,6 +153,10 @@ class StandIn:
                     "shorten the workload or raise `args.context_limit`",
                 )
 
+    def probed(self, stack: Stack) -> bool:
+        """It tells its phases as the probe would, where it is declared to."""
+        return _settings(stack).phases
+
     def usual_start_s(self, stack: Stack) -> float:
         """Seconds from process creation to readiness."""
         return _settings(stack).start_s
@@ -143,6 +167,9 @@ class StandIn:
 
     def environment(self, stack: Stack) -> EnvironmentSpec | None:
         """None: it runs on the harness's own interpreter, whatever `packages` declare."""
+        reason = _settings(stack).unbuildable
+        if reason is not None:
+            raise UnbuildableError(reason)
         return None
 
     def examine(self, stack: Stack, environment: Environment) -> None:

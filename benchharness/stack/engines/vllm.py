@@ -59,7 +59,6 @@ class Vllm:
 
     name = "vllm"
     synthetic = False
-    probed = False
     runs_checkouts = False
 
     def check(self, stack: Stack, workloads: Sequence[Workload]) -> None:
@@ -69,6 +68,10 @@ class Vllm:
         vllm_check.refuse_args(stack)
         vllm_check.refuse_speculation(stack)
         vllm_check.refuse_lengths(stack, workloads)
+
+    def probed(self, stack: Stack) -> bool:
+        """The probe knows none of its methods."""
+        return False
 
     def usual_start_s(self, stack: Stack) -> float:
         """Seconds from process creation to readiness."""

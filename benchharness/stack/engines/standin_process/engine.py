@@ -8,6 +8,7 @@ from collections import deque
 from .generation import Ask, Cycle, Generation, Sink
 from .journal import Journal
 from .noise import Noise
+from .phases import wanted
 from .prefixes import PrefixCache
 from .settings import Settings
 
@@ -35,6 +36,7 @@ class Engine:
         self.cycles = 0
         self.eager_cycles = 0
         self.compiled: set[int] = set()
+        self._phases = wanted(settings.phases)
         self._running: set[Generation] = set()
         self._waiting: deque[Generation] = deque()
 
@@ -102,6 +104,8 @@ class Engine:
         self.drafted += cycle.drafted
         self.accepted += cycle.accepted
         self.eager_cycles += not cycle.graph
+        if self._phases is not None:
+            self._phases.cycled(cycle, generation.due_s, generation.context)
         self.journal.cycled(generation, cycle, self)
 
     def finished(self, generation: Generation) -> None:

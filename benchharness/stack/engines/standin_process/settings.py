@@ -202,6 +202,7 @@ class Settings:
         "clock", _one_of("clock", "schedule"), "`predicted_ms` by the clock, or as declared whatever the load"
     )
     truth: bool = _declared(True, _flag, "each event carries `standin`: send time, cycle and phases")
+    phases: bool = _declared(False, _flag, "cycles and their phases are told as the probe tells them")
     # --- log
     log_dialect: str = _declared("sglang", _one_of(*LOG_DIALECTS), "whose log it writes")
     log_interval: int = _declared(40, _whole(1), "decode cycles from one line to the next (SGLang's)")
@@ -212,6 +213,9 @@ class Settings:
     fault_after_requests: int = _declared(0, _whole(0), "requests that go well before the fault")
     fault_delay_s: float = _declared(5.0, _real(0), "how late `slow-health` answers")
     # --- for the adapter
+    unbuildable: str | None = _declared(
+        None, _optional(_text), "why no environment can be built for it: it is never started"
+    )
     ready_timeout_s: float = _declared(60.0, _real(0.01), "how long the harness waits for it to serve")
     speed_by: Mapping[str, Any] = _declared(
         {}, _overrides, "declared field -> its value -> settings that hold then; see the adapter"

@@ -1,0 +1,1 @@
+"""A bisection campaign: its question, its state on disk, its steps."""

@@ -1,0 +1,333 @@
+"""Puts a verdict together from all that is stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchharness import attribution, metrics
+from benchharness.bisect.session import deciding, effects, levels, observed
+from benchharness.bisect.session.axis_hunt import AxisHunt
+from benchharness.bisect.session.deciding import Ended, Outcome
+from benchharness.bisect.session.difference import Difference
+from benchharness.bisect.session.effects import Effect
+from benchharness.bisect.session.factor_hunt import FactorHunt
+from benchharness.bisect.session.legs import Hunt
+from benchharness.bisect.session.question import COMMIT
+from benchharness.bisect.session.standing import Standing
+from benchharness.bisect.session.state import Leg, Place, Role
+from benchharness.bisect.session.swap_hunt import INTO_BAD, SwapHunt
+from benchharness.bisect.session.verdict import Eliminated, Swapped, Verdict
+from benchharness.plan import differences
+from benchharness.records import Launch
+from benchharness.stack import attestation
+
+PHASES = (
+    "cycle_ms",
+    "draft_ms",
+    "verify_ms",
+    "draft_extend_ms",
+    "accept_length",
+    "ttft_ms",
+    "decode_tok_s",
+    "output_tok_s",
+)
+"""What is compared of parent and culprit, beside the metric itself."""
+
+ELIMINATED = 0.05
+"""Probability below which a factor counts as eliminated."""
+
+
+def verdict(standing: Standing, ended: Ended) -> Verdict:
+    """The answer, by all that is stored."""
+    return _Answer(standing, ended).verdict()
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Puts a verdict together."""
+
+    standing: Standing
+    ended: Ended
+
+    def verdict(self) -> Verdict:
+        question = self.standing.state.question
+        good, bad, _ = self._pair()
+        culprit, confidence = self._culprit()
+        seen = self._effects()
+        found = self._difference()
+        row = observed.named(question.metric)
+        change, low, high = (
+            (math.expm1(found.mean), math.expm1(found.low), math.expm1(found.high))
+            if found is not None and row is not None
+            else (math.nan,) * 3
+        )
+        return Verdict(
+            outcome=self.ended.outcome,
+            reason=self.ended.reason,
+            culprit=culprit,
+            range_=self._sides(),
+            stacks=(good.stack, bad.stack),
+            texts=self._texts(),
+            confidence=confidence,
+            metric=question.metric,
+            unit=row.unit if row is not None else "",
+            change=change,
+            low=low,
+            high=high,
+            better=found is not None and _is_better(question.metric, found.mean),
+            phase=self._phase(seen),
+            effects=seen,
+            contexts=tuple(one.context_tokens for one in seen if one.metric == question.metric and one.sure),
+            declared=self._declared(good, bad),
+            effective=self._effective(good, bad),
+            swaps=self._swaps(),
+            eliminated=self._eliminated(),
+            unusable={label: why for hunt in self.standing.hunts for label, why in _unusable(hunt).items()},
+            launches=self.standing.launches,
+            hours=self.standing.hours,
+            notes=(
+                *(one for _, hunt in self._axes for one in levels.other_changes(hunt, question.metric)),
+                *(note for leg in self.standing.state.legs for note in leg.notes),
+            ),
+        )
+
+    def _searched(self, hunt: AxisHunt | FactorHunt) -> bool:
+        """The ends differ, so that there is something to search."""
+        return isinstance(hunt.ends(), Difference)
+
+    @property
+    def _axes(self) -> list[tuple[Leg, AxisHunt]]:
+        """The axes that hold the answer: each culprit factor's own, or the last one."""
+        found: dict[int | None, tuple[Leg, AxisHunt]] = {}
+        for leg, hunt in zip(self.standing.state.legs, self.standing.hunts, strict=True):
+            if isinstance(hunt, AxisHunt):
+                found[leg.factor] = (leg, hunt)
+        return list(found.values())
+
+    def _sides(self) -> tuple[str, str]:
+        """Labels of the last good and the first bad."""
+        both = [hunt.suspects() for _, hunt in self._axes]
+        if not both:
+            both = [(self.standing.main.good, self.standing.main.bad)]
+        return " & ".join(one.label for one, _ in both), " & ".join(one.label for _, one in both)
+
+    def _texts(self) -> tuple[str, str]:
+        """What more there is to say of the two."""
+        both = [hunt.suspects() for _, hunt in self._axes]
+        return " & ".join(one.text for one, _ in both), " & ".join(one.text for _, one in both)
+
+    def _culprit(self) -> tuple[str | None, float]:
+        """Its name, None where it is a range only; and how likely that is."""
+        hunt = self.standing.main
+        ends = hunt.ends()
+        if not isinstance(ends, Difference):
+            return None, 0.0
+        sure = self.ended.outcome is Outcome.FOUND
+        confidence = 1.0
+        for one in self.standing.hunts:
+            differ = None if isinstance(one, SwapHunt) else one.ends()
+            if isinstance(one, FactorHunt) and isinstance(differ, Difference):
+                confidence *= one.belief(differ).confidence if one.count > 1 else 1 - differ.p
+            elif isinstance(one, AxisHunt) and isinstance(differ, Difference):
+                confidence *= _held(one, differ)
+        return (self._name() if sure else None), confidence
+
+    def _name(self) -> str:
+        """Of the culprit: what it is on each axis, or the factors that have none."""
+        named = {leg.factor: _named(leg, hunt) for leg, hunt in self._axes}
+        factors = [hunt for hunt in self.standing.hunts if isinstance(hunt, FactorHunt)]
+        if not factors:
+            return " & ".join(named.values())
+        ends = factors[0].ends()
+        best = frozenset(range(factors[0].count))
+        if isinstance(ends, Difference) and factors[0].count > 1:
+            best = factors[0].belief(ends).best
+        return " & ".join(named.get(index, factors[0].leg.factors[index]) for index in sorted(best))
+
+    def _pair(self) -> tuple[Place, Place, Role | None]:
+        """Whose launches tell the size: fresh ones of parent and culprit, else of the swap, else the ends."""
+        hunts = self._axes
+        if len(hunts) == 1:
+            good, bad = hunts[0][1].suspects()
+            stacks = (good.stack, bad.stack)
+            fresh = any(one.role == Role.CONFIRM and one.stack in stacks for one in self.standing.seen)
+            return good, bad, Role.CONFIRM if fresh else None
+        for hunt in self.standing.hunts:
+            if isinstance(hunt, SwapHunt) and hunt.pairs:
+                return (*hunt.pairs[-1][1:], Role.SWAP)
+        return self.standing.main.good, self.standing.main.bad, None
+
+    def _difference(self) -> Difference | None:
+        level = 1 - self.standing.state.question.confidence
+        first, second, role = self._pair()
+        if role is not None:
+            return deciding.pair(first, second, self.standing.seen, (role, Role.CONFIRM), level)
+        ends = self.standing.main.ends()
+        return ends if isinstance(ends, Difference) else None
+
+    def _effects(self) -> tuple[Effect, ...]:
+        """The two that tell the size, metric by metric."""
+        first, second, _ = self._pair()
+        if first == second:
+            return ()
+        question = self.standing.state.question
+        row = observed.named(question.metric)
+        wanted = [metrics.named(name) for name in PHASES]
+        wanted += [row] if row is not None and row not in wanted else []
+        return effects.between(self.standing.stored, first.stack, second.stack, wanted, question.confidence)
+
+    def _phase(self, seen: Sequence[Effect]) -> str:
+        """The part of the cycle that makes the difference, or acceptance, or what comes before it."""
+        question = self.standing.state.question
+        if observed.is_predicate(question.metric) or question.metric.startswith("start"):
+            return "start"
+        if question.metric.startswith("ttft"):
+            return "prefill"
+        return main_phase(seen, question.contexts)
+
+    def _effective(self, good: Place, bad: Place) -> dict[str, tuple[str, str]]:
+        """What really ran differently, but for what differs between launches of one stack as well."""
+        sides = [
+            [one.attestation for one in self.standing.stored.launches if _is_timed(one, place.stack)]
+            for place in (good, bad)
+        ]
+        if not (sides[0] and sides[1]):
+            return {}
+        found = attestation.difference(sides[0][0], sides[1][0])
+        for side in sides:
+            for other in side[1:]:
+                found = {k: v for k, v in found.items() if k not in attestation.difference(side[0], other)}
+        return found
+
+    def _declared(self, good: Place, bad: Place) -> dict[str, tuple[str, ...]]:
+        known = {stack.name: stack for stack in self.standing.stored.run.plan.stacks}
+        if good.stack not in known or bad.stack not in known:
+            return {}
+        return differences((known[good.stack], known[bad.stack]))
+
+    def _swaps(self) -> tuple[Swapped, ...]:
+        level = 1 - self.standing.state.question.confidence
+        found = []
+        for hunt in self.standing.hunts:
+            if not isinstance(hunt, SwapHunt):
+                continue
+            for name, without, with_ in hunt.pairs:
+                one = hunt.difference(without, with_)
+                if one is not None:
+                    found.append(_swapped(name, without, with_, one, level))
+        return tuple(found)
+
+    def _eliminated(self) -> tuple[Eliminated, ...]:
+        found: list[Eliminated] = []
+        for hunt in self.standing.hunts:
+            if isinstance(hunt, SwapHunt) or not self._searched(hunt):
+                continue
+            found += _other_factors(hunt) if isinstance(hunt, FactorHunt) else _other_points(hunt)
+        return tuple(found)
+
+
+def _named(leg: Leg, hunt: AxisHunt) -> str:
+    """The first bad point with its axis, where its label alone would not say what it is."""
+    label = hunt.suspects()[1].label
+    return label if leg.axis == COMMIT else f"{leg.axis} {label}"
+
+
+def _held(hunt: AxisHunt, ends: Difference) -> float:
+    """How likely it is that the change lies between the two suspects."""
+    if len(hunt.places) == 2:
+        return 1 - ends.p
+    good, bad = (hunt.places.index(place) for place in hunt.suspects())
+    return float(hunt.belief().probability[good:bad].sum())
+
+
+def _swapped(name: str, without: Place, with_: Place, one: Difference, level: float) -> Swapped:
+    """One direction, told as what the swap does: the fix takes the culprit's effect away again."""
+    before, after, ends = without, with_, (one.mean, one.low, one.high)
+    if name == INTO_BAD:
+        before, after, ends = with_, without, (-one.mean, -one.high, -one.low)
+    change, low, high = (math.expm1(value) for value in ends)
+    return Swapped(name, before.label, after.label, change, low, high, one.decided(level))
+
+
+def _is_timed(launch: Launch, stack: str) -> bool:
+    return launch.stack == stack and bool(launch.attestation.processes)
+
+
+def _unusable(hunt: Hunt) -> dict[str, str]:
+    return {} if isinstance(hunt, SwapHunt) else hunt.unusable
+
+
+def _is_better(metric: str, shift: float) -> bool:
+    """Whether a shift of the bad end is an improvement after all."""
+    if observed.is_predicate(metric):
+        return shift < 0
+    direction = metrics.named(metric).direction
+    return (
+        (shift < 0)
+        if direction == metrics.Direction.LOWER
+        else (shift > 0 and direction == metrics.Direction.HIGHER)
+    )
+
+
+def _other_factors(hunt: FactorHunt) -> list[Eliminated]:
+    ends = hunt.ends()
+    if not isinstance(ends, Difference) or hunt.count < 2:
+        return []
+    belief = hunt.belief(ends)
+    return [
+        Eliminated(name, f"belongs to the culprit with a chance of {float(belief.marginal[index]):.1%} only")
+        for index, name in enumerate(hunt.leg.factors)
+        if index not in belief.best and belief.marginal[index] < ELIMINATED
+    ]
+
+
+def _other_points(hunt: AxisHunt) -> list[Eliminated]:
+    """The points before and after the suspects, each side in one line."""
+    if len(hunt.places) < 3:
+        return []
+    belief = hunt.belief()
+    good, bad = hunt.suspects()
+    places = list(hunt.places)
+    low, high = places.index(good), places.index(bad)
+    found = []
+    if low > 0:
+        chance = float(belief.probability[:low].sum())
+        what = f"a point up to {good.label}"
+        found.append(Eliminated(what, _side(hunt, places[: low + 1], "good", chance)))
+    if high < len(places) - 1:
+        chance = float(belief.probability[high:].sum())
+        what = f"a point after {bad.label}, up to {places[-1].label}"
+        found.append(Eliminated(what, _side(hunt, places[high:], "bad", chance)))
+    return found
+
+
+def _side(hunt: AxisHunt, places: Sequence[Place], name: str, chance: float) -> str:
+    stacks = {place.stack for place in places}
+    launches = sum(one.stack in stacks and one.value is not None for one in hunt.observed)
+    return f"{launches} launches there are {name}: the change lies there with a chance of {chance:.1%}"
+
+
+def main_phase(seen: Sequence[Effect], contexts: Sequence[int]) -> str:
+    """The cause that moves the speed most, over these contexts; empty where cycles aren't known."""
+    totals: dict[str, float] = {}
+    for context in contexts:
+        sides = []
+        for side in ("before", "after"):
+            means = {one.metric: getattr(one, side) for one in seen if one.context_tokens == context}
+            sides.append(attribution.account({**means, "decode_tok_s": _stream_tok_s(means)}))
+        if sides[0] is None or sides[1] is None:
+            continue
+        for one in attribution.waterfall(sides[0], sides[1]):
+            totals[one.cause] = totals.get(one.cause, 0.0) + one.tok_s
+    if not totals:
+        return ""
+    whole = math.copysign(1, sum(totals.values()))
+    cause = max(totals, key=lambda name: whole * totals[name])
+    return {"accept length": "acceptance", "overhead": "rest"}.get(cause, cause)
+
+
+def _stream_tok_s(means: dict[str, float]) -> float:
+    """A stream's speed as far as the cells tell it."""
+    return means.get("decode_tok_s", means.get("output_tok_s", math.nan))

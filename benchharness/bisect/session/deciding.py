@@ -1,0 +1,155 @@
+"""What hunts have in common: what they want measured next, how they end, and whether the ends differ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from benchharness.bisect.session import difference
+from benchharness.bisect.session.difference import Difference
+from benchharness.bisect.session.observed import Observed
+from benchharness.bisect.session.state import Place, Role
+
+MOST_ENDS = 8
+"""Launches of an end after which ends that look alike are called alike."""
+
+ALIKE = 0.01
+"""Largest difference of ends (in logs) that counts as none."""
+
+MOST_PAIRS = 8
+"""Blocks of a confirmation, or of a swap, after which it is given up."""
+
+MOST_TRIES = 2
+"""Launches of one place that may end without a value before the place counts as unusable."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Measure these places next, one after the other, in one block.
+
+    Attributes:
+        places: a place may stand twice.
+        role: what for.
+        repeats: trials of each cell a launch.
+        stay: more trials in the launch that still runs, instead of a new one.
+        reason: why, in a sentence.
+    """
+
+    places: tuple[Place, ...]
+    role: Role
+    repeats: int
+    reason: str
+    stay: bool = False
+
+
+class Outcome(StrEnum):
+    """How a hunt ends."""
+
+    FOUND = "found"
+    RANGE = "range"
+    ALIKE = "ends do not differ"
+    UNTOLD = "ends can't be told apart"
+    UNUSABLE = "an end can't be measured"
+    BUDGET = "budget spent"
+    UNCONFIRMED = "not confirmed"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A hunt is over.
+
+    Attributes:
+        outcome: how.
+        reason: in a sentence.
+    """
+
+    outcome: Outcome
+    reason: str
+
+
+def values(observed: Sequence[Observed], stack: str, role: Role | None = None) -> list[float]:
+    """Values of one stack's launches, in order."""
+    return [
+        one.value
+        for one in observed
+        if one.stack == stack and one.value is not None and role in (None, one.role)
+    ]
+
+
+def unusable(observed: Sequence[Observed], places: Sequence[Place]) -> dict[str, str]:
+    """Labels of places that can't be measured, with the reason."""
+    found = {place.label: place.unusable for place in places if place.unusable}
+    for place in places:
+        mine = [one for one in observed if one.stack == place.stack]
+        blank = [one for one in mine if one.value is None]
+        measured = any(one.value is not None for one in mine)
+        if any(one.unbuildable for one in mine) or (len(blank) >= MOST_TRIES and not measured):
+            found.setdefault(place.label, blank[-1].unknown)
+    return found
+
+
+def check_ends(
+    good: Place, bad: Place, observed: Sequence[Observed], confidence: float, repeats: int
+) -> Wanted | Ended | Difference:
+    """The pre-flight of the good end against itself, then good against bad in interleaved blocks.
+
+    Returns what to measure, why the hunt ends here, or by how much the ends differ, once that is sure.
+    """
+    for end in (good, bad):
+        why = unusable(observed, (end,)).get(end.label)
+        if why:
+            return Ended(Outcome.UNUSABLE, f"{end.label} can't be measured: {why}")
+    ones, others = values(observed, good.stack), values(observed, bad.stack)
+    if len(ones) < 2:
+        again = (good,) * (2 - len(ones))
+        return Wanted(again, Role.PREFLIGHT, repeats, "the good end against itself: how much launches differ")
+    if others:
+        found = difference.between(ones, others, 1 - confidence)
+        if found.decided((1 - confidence) / MOST_ENDS):
+            return found
+        if min(len(ones), len(others)) >= MOST_ENDS:
+            return _not_told(found, len(others))
+    order = (bad, good) if len(others) % 2 == 0 else (good, bad)
+    return Wanted(order, Role.ENDS, repeats, "whether the ends differ at all")
+
+
+def _not_told(found: Difference, launches: int) -> Ended:
+    """Ends that look alike: whether they are, or whether their launches differ too much to say."""
+    spread = f"what there is lies between {found.low:+.2%} and {found.high:+.2%} (in logs)"
+    if found.low >= -ALIKE and found.high <= ALIKE:
+        return Ended(Outcome.ALIKE, f"after {launches} launches a side {spread}")
+    return Ended(
+        Outcome.UNTOLD, f"{launches} launches a side don't tell the ends apart: {spread}; reduce the noise"
+    )
+
+
+def pair(
+    first: Place, second: Place, observed: Sequence[Observed], roles: Collection[Role], level: float
+) -> Difference | None:
+    """The difference by launches of these roles, block by block; None before there are any."""
+    blocks: dict[int, dict[str, float]] = {}
+    for one in observed:
+        if one.role in roles and one.value is not None and one.stack in (first.stack, second.stack):
+            blocks.setdefault(one.block, {})[one.stack] = one.value
+    whole = [found for found in blocks.values() if len(found) == 2]
+    if not whole:
+        return None
+    sides = [[found[place.stack] for found in whole] for place in (first, second)]
+    return difference.between(sides[0], sides[1], level, pairs=True)
+
+
+def blocks_of(first: Place, second: Place, observed: Sequence[Observed], roles: Collection[Role]) -> int:
+    """Blocks of these roles and this pair that were begun."""
+    stacks = {first.stack, second.stack}
+    by_block: dict[int, set[str]] = {}
+    for one in observed:
+        if one.role in roles:
+            by_block.setdefault(one.block, set()).add(one.stack)
+    return sum(found <= stacks for found in by_block.values())
+
+
+def next_pair(first: Place, second: Place, done: int, role: Role, repeats: int, reason: str) -> Wanted:
+    """Another block of two places, in the order opposite to the last one's."""
+    order = (first, second) if done % 2 == 0 else (second, first)
+    return Wanted(order, role, repeats, reason)

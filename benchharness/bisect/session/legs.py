@@ -1,0 +1,117 @@
+"""The legs of a campaign: stacks of their places, hunts over them, and what follows when one is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from benchharness.bisect import order
+from benchharness.bisect.search import Prior
+from benchharness.bisect.session import axes, costs
+from benchharness.bisect.session.axes import Choice
+from benchharness.bisect.session.axis_hunt import AxisHunt
+from benchharness.bisect.session.deciding import Ended, Outcome
+from benchharness.bisect.session.difference import Difference
+from benchharness.bisect.session.factor_hunt import FactorHunt
+from benchharness.bisect.session.factoring import Factoring
+from benchharness.bisect.session.observed import Observed
+from benchharness.bisect.session.question import COMMIT, FACTORS, Question
+from benchharness.bisect.session.state import Leg, Place, State
+from benchharness.bisect.session.swap_hunt import SwapHunt
+from benchharness.records import Stack
+from benchharness.stack import engines
+from benchharness.store import StoredRun
+
+if TYPE_CHECKING:
+    from benchharness.bisect.session.standing import Standing
+
+Hunt = AxisHunt | FactorHunt | SwapHunt
+
+
+@dataclass(frozen=True)
+class Legs:
+    """Knows the experiment, and so what places mean.
+
+    Attributes:
+        stacks: of the experiment, by name, with their secrets.
+        choice: what counts as a point of an axis.
+        prior: what earlier campaigns told of the metric's noise.
+    """
+
+    stacks: Mapping[str, Stack]
+    choice: Choice
+    prior: Prior | None = None
+
+    def hunt(self, state: State, seen: Sequence[Observed], stored: StoredRun, index: int = -1) -> Hunt:
+        """The hunt of a leg; launches of other legs count where they were of the same stack."""
+        index %= len(state.legs)
+        leg, question = state.legs[index], state.question
+        stacks = {place.stack for place in leg.places}
+        mine = tuple(one for one in seen if one.stack in stacks)
+        skipped = {one.place: one.reason for one in state.skipped if one.leg == index}
+        if leg.kind == "axis":
+            base = self.stacks[leg.base]
+            prices = costs.prices(
+                state,
+                stored,
+                seen,
+                leg.places,
+                usual_start_s=engines.named(base.engine).usual_start_s(base),
+                builds=_builds(leg),
+            )
+            return AxisHunt(
+                leg.places, mine, skipped, question.confidence, question.repeats, prices, self.prior
+            )
+        if leg.kind == "factors":
+            return FactorHunt(leg, mine, skipped, question.confidence, question.repeats)
+        return SwapHunt(leg, mine, question.confidence, question.repeats)
+
+    def end(self, leg: Leg, place: Place) -> Stack:
+        """The stack of an end of the first leg."""
+        if leg.kind == "factors":
+            return self.stacks[place.stack]
+        return replace(order.applied(self.stacks[leg.base], place.settings), name=place.stack)
+
+    def stack(self, standing: Standing, leg: Leg, place: Place) -> Stack:
+        """The stack of a place; UsageError where a setting can't stand there."""
+        if leg.kind != "axis":
+            return self._factoring.stack(standing, leg, place)
+        return self.end(leg, place)
+
+    @property
+    def _factoring(self) -> Factoring:
+        return Factoring(self.stacks, self.choice)
+
+    def attested(self, standing: Standing) -> State:
+        """The state, with factors that only the attestations of both ends show."""
+        legs = standing.state.legs
+        return replace(standing.state, legs=(*legs[:-1], self._factoring.attested(standing)))
+
+    def following(self, standing: Standing, ended: Ended) -> Leg | None:
+        """The leg that comes after one that is over; None where the campaign is."""
+        leg, hunt = standing.state.legs[-1], standing.hunts[-1]
+        if ended.outcome is not Outcome.FOUND:
+            return None
+        if isinstance(hunt, AxisHunt) and isinstance(hunt.ends(), Difference):
+            inside = self._into_merge(leg, hunt, standing.state.question)
+            if inside is not None:
+                return inside
+        return self._factoring.following(standing) if standing.state.question.kind == FACTORS else None
+
+    def _into_merge(self, leg: Leg, hunt: AxisHunt, question: Question) -> Leg | None:
+        """The commits of a merge that is the culprit, where that was asked for."""
+        _, culprit = hunt.suspects()
+        if not (question.merges and culprit.merge):
+            return None
+        inside = axes.entered(culprit, COMMIT)
+        return Leg("axis", COMMIT, leg.base, inside.places, notes=inside.notes, factor=leg.factor)
+
+
+def _builds(leg: Leg) -> bool:
+    """A new point of the leg needs an environment or a checkout of its own."""
+    paths = {path.partition(".")[0] for place in leg.places for path in place.settings}
+    return bool(paths & {"packages", "source", "python"})
+
+
+__all__ = ["Hunt", "Legs"]

@@ -1,0 +1,78 @@
+"""Where a campaign stands: its state, its run, and what its hunts make of them. Nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from benchharness.bisect.session import costs, observed, state
+from benchharness.bisect.session.axis_hunt import AxisHunt
+from benchharness.bisect.session.deciding import Ended, Outcome, Wanted
+from benchharness.bisect.session.factor_hunt import FactorHunt
+from benchharness.bisect.session.legs import Hunt, Legs
+from benchharness.bisect.session.observed import Observed
+from benchharness.bisect.session.state import State
+from benchharness.bisect.session.swap_hunt import SwapHunt
+from benchharness.store import StoredRun, open_run
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One campaign as it is stored now.
+
+    Attributes:
+        path: its folder.
+        state: what was asked and begun.
+        stored: what was measured.
+        legs: what places mean.
+    """
+
+    path: Path
+    state: State
+    stored: StoredRun
+    legs: Legs
+
+    @classmethod
+    def of(cls, path: Path, legs: Legs) -> Standing:
+        """Read it; UsageError where that can't be done."""
+        return cls(path, state.read(path), open_run(path), legs)
+
+    @cached_property
+    def seen(self) -> tuple[Observed, ...]:
+        """Every step that is over."""
+        return observed.observe(self.state, self.stored)
+
+    @cached_property
+    def hunts(self) -> tuple[Hunt, ...]:
+        """The hunt of each leg."""
+        return tuple(
+            self.legs.hunt(self.state, self.seen, self.stored, index) for index in range(len(self.state.legs))
+        )
+
+    @property
+    def main(self) -> AxisHunt | FactorHunt:
+        """The last hunt that searched."""
+        return [hunt for hunt in self.hunts if not isinstance(hunt, SwapHunt)][-1]
+
+    @property
+    def launches(self) -> int:
+        """Launches that were asked for."""
+        return sum(step.launch is not None for step in self.state.steps)
+
+    @property
+    def hours(self) -> float:
+        """Wall time that they took."""
+        return costs.hours(self.state)
+
+    def next(self) -> Wanted | Ended:
+        """What the last leg wants, within the budget, or how it ended."""
+        found = self.hunts[-1].next()
+        question = self.state.question
+        if isinstance(found, Ended):
+            return found
+        if self.launches >= question.most_launches:
+            return Ended(Outcome.BUDGET, f"{self.launches} launches were made, and no more were allowed")
+        if question.most_hours is not None and self.hours >= question.most_hours:
+            return Ended(Outcome.BUDGET, f"{self.hours:.2f} hours were spent, and no more were allowed")
+        return found

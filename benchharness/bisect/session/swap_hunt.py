@@ -1,0 +1,64 @@
+"""The swap that proves a culprit: it into the good stack, and the bad stack without it (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchharness.bisect.session import deciding
+from benchharness.bisect.session.deciding import Ended, Outcome, Wanted
+from benchharness.bisect.session.difference import Difference
+from benchharness.bisect.session.observed import Observed
+from benchharness.bisect.session.state import Leg, Place, Role
+
+INTO_GOOD = "culprit into good"
+INTO_BAD = "fix into bad"
+
+FRESH = (Role.SWAP, Role.CONFIRM)
+"""Blocks that count: a culprit that was confirmed in the bad stack need not be measured there again."""
+
+
+@dataclass(frozen=True)
+class SwapHunt:
+    """What is known of the swaps, and what to do next.
+
+    Attributes:
+        leg: places in pairs: first without the culprit, then with it; the pair of the good stack comes first.
+        observed: of these places, in order of time.
+        confidence: of each direction.
+        repeats: trials a launch begins with.
+    """
+
+    leg: Leg
+    observed: tuple[Observed, ...]
+    confidence: float
+    repeats: int
+
+    @property
+    def pairs(self) -> tuple[tuple[str, Place, Place], ...]:
+        """Name, without and with the culprit."""
+        places = self.leg.places
+        names = (INTO_GOOD, INTO_BAD)
+        return tuple((names[i], places[2 * i], places[2 * i + 1]) for i in range(len(places) // 2))
+
+    def difference(self, without: Place, with_: Place) -> Difference | None:
+        """What the culprit makes of the stack; None before both were launched."""
+        return deciding.pair(without, with_, self.observed, FRESH, 1 - self.confidence)
+
+    def next(self) -> Wanted | Ended:
+        """What to measure, or how it ended."""
+        unusable = deciding.unusable(self.observed, self.leg.places)
+        missing = []
+        for name, without, with_ in self.pairs:
+            gone = [place for place in (without, with_) if place.label in unusable]
+            if gone:
+                missing.append(f"{name}: {gone[0].label} can't be measured ({unusable[gone[0].label]})")
+                continue
+            done = deciding.blocks_of(without, with_, self.observed, FRESH)
+            found = self.difference(without, with_)
+            if found is not None and found.decided(1 - self.confidence):
+                continue
+            if done >= deciding.MOST_PAIRS:
+                return Ended(Outcome.UNCONFIRMED, f"{name}: {done} blocks show no difference that is sure")
+            return deciding.next_pair(without, with_, done, Role.SWAP, self.repeats, name)
+        reason = "the swap shows it in both directions" if not missing else "; ".join(missing)
+        return Ended(Outcome.FOUND, reason)

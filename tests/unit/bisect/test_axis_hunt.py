@@ -1,0 +1,123 @@
+"""The order of a hunt along an axis: pre-flight, ends, search, confirmation; and every way that it ends."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hunting import Machine, axis, hunted
+
+from benchharness.bisect.session.deciding import MOST_ENDS, Outcome
+from benchharness.bisect.session.state import Role
+
+LABELS = [f"c{number:02d}" for number in range(24)]
+
+
+def machine(change_at: int, shift: float, sd: float, seed: int, **more: object) -> Machine:
+    random_ = random.Random(seed)
+    return Machine(
+        lambda label: (shift if LABELS.index(label) >= change_at else 0.0) + random_.gauss(0.0, sd), **more
+    )
+
+
+def test_a_hunt_goes_through_its_phases_in_order() -> None:
+    world = machine(15, 0.4, 0.02, seed=1)
+    hunt, ended = hunted(axis(LABELS), world)
+    assert ended is not None and ended.outcome is Outcome.FOUND
+    assert [place.label for place in hunt.suspects()] == ["c14", "c15"]
+    roles = [one.role for one in world.seen]
+    assert roles == sorted(roles, key=[Role.PREFLIGHT, Role.ENDS, Role.SEARCH, Role.CONFIRM].index)
+    assert [one.place for one in world.seen[:2]] == ["c00", "c00"]
+    confirmed = [one for one in world.seen if one.role is Role.CONFIRM]
+    assert {one.place for one in confirmed} == {"c14", "c15"}
+    # A block holds both, so that a drift of the host can't be taken for the change.
+    assert all(
+        {one.place for one in confirmed if one.block == block} == {"c14", "c15"}
+        for block in {one.block for one in confirmed}
+    )
+
+
+def test_a_large_effect_takes_no_more_launches_than_plain_bisection_and_its_checks() -> None:
+    world = machine(9, 0.5, 0.005, seed=3)
+    _, ended = hunted(axis(LABELS), world)
+    assert ended is not None and ended.outcome is Outcome.FOUND
+    searched = sum(one.role is Role.SEARCH for one in world.seen)
+    assert searched <= math.ceil(math.log2(len(LABELS) - 1))
+
+
+@pytest.mark.parametrize("shift", [0.3, -0.3])
+def test_either_direction_is_found(shift: float) -> None:
+    hunt, ended = hunted(axis(LABELS), machine(7, shift, 0.02, seed=5))
+    assert ended is not None and ended.outcome is Outcome.FOUND
+    assert hunt.suspects()[1].label == "c07"
+
+
+@pytest.mark.parametrize(("sd", "outcome"), [(0.002, Outcome.ALIKE), (0.1, Outcome.UNTOLD)])
+def test_alike_ends_are_given_up_after_a_number_of_launches(sd: float, outcome: Outcome) -> None:
+    world = machine(99, 0.0, sd, seed=7)
+    _, ended = hunted(axis(LABELS), world)
+    assert ended is not None and ended.outcome is outcome
+    assert {one.place for one in world.seen} == {"c00", "c23"}
+    assert len(world.seen) <= 2 * MOST_ENDS + 2
+
+
+def test_counted_values_that_agree_exactly_are_told_apart() -> None:
+    hunt, ended = hunted(axis(LABELS), machine(11, 0.05, 0.0, seed=1))
+    assert ended is not None and ended.outcome is Outcome.FOUND
+    assert hunt.suspects()[1].label == "c11"
+
+
+def test_unbuildable_points_are_routed_around_and_widen_the_answer() -> None:
+    gone = {LABELS[at]: "no wheel" for at in (9, 10, 11, 15)}
+    hunt, ended = hunted(axis(LABELS), machine(11, 0.4, 0.02, seed=2, broken=gone))
+    assert ended is not None and ended.outcome is Outcome.RANGE
+    assert [place.label for place in hunt.suspects()] == ["c08", "c12"]
+    assert "the 3 points between them can't be measured" in ended.reason
+
+
+def test_every_point_between_unbuildable_leaves_the_ends() -> None:
+    gone = dict.fromkeys(LABELS[1:-1], "no wheel")
+    hunt, ended = hunted(axis(LABELS), machine(11, 0.4, 0.02, seed=2, broken=gone))
+    assert ended is not None and ended.outcome is Outcome.RANGE
+    assert [place.label for place in hunt.suspects()] == ["c00", "c23"]
+
+
+def test_an_end_that_cannot_be_built_ends_it_at_once() -> None:
+    world = machine(11, 0.4, 0.02, seed=2, broken={"c00": "no wheel"})
+    _, ended = hunted(axis(LABELS), world)
+    assert ended is not None and ended.outcome is Outcome.UNUSABLE
+    assert len({one.place for one in world.seen}) == 1
+
+
+def test_a_change_that_does_not_show_on_fresh_launches_is_not_called_found() -> None:
+    world = machine(11, 0.4, 0.02, seed=2)
+    true = world.launch
+
+    def vanishing(label: str) -> float:
+        settled = {"c10", "c11"} <= {one.place for one in world.seen if one.role is Role.SEARCH}
+        return 0.0 if settled else true(label)
+
+    world.launch = vanishing
+    _, ended = hunted(axis(LABELS), world)
+    assert any(one.role is Role.CONFIRM for one in world.seen)
+    assert ended is not None and ended.outcome is not Outcome.FOUND
+
+
+def test_a_slow_mode_drawn_at_the_start_does_not_lead_into_the_wrong_half() -> None:
+    """T11: 2.55 ms, or 4.12 ms with a chance of 0.6, drawn at each start; the change is a loss of 30 %."""
+    wrong, named = 0, 0
+    for seed in range(40):
+        random_ = random.Random(seed)
+        change_at = random_.randrange(1, len(LABELS))
+
+        def launch(label: str, random_: random.Random = random_, at: int = change_at) -> float:
+            slow = math.log(4.12 / 2.55) if random_.random() < 0.6 else 0.0
+            return slow + (0.3 if LABELS.index(label) >= at else 0.0) + random_.gauss(0.0, 0.01)
+
+        hunt, ended = hunted(axis(LABELS), Machine(launch))
+        if ended is not None and ended.outcome is Outcome.FOUND:
+            named += 1
+            wrong += hunt.suspects()[1].label != LABELS[change_at]
+    assert wrong <= 2  # 5 %
+    assert named >= 30
