@@ -65,6 +65,12 @@ class Journal:
             self.tell(facts)
         except Exception as error:  # noqa: BLE001
             self.fault("rank", error)
+        try:
+            reduced = process.all_reduce()
+            if reduced:
+                self.tell(reduced)
+        except Exception as error:  # noqa: BLE001
+            self.fault("all_reduce", error)
 
     def works(self, worker: type, clock: str) -> None:
         """A class of worker runs its first cycle."""

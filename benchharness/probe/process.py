@@ -61,6 +61,31 @@ def cuda_in_use() -> bool:
     return torch is not None and bool(torch.cuda.is_initialized())
 
 
+def all_reduce() -> dict[str, object]:
+    """`all_reduce`: the ways that this rank's tensor-parallel group has set up, in the order of their use.
+
+    A kernel of the engine's own comes before NCCL, which it bypasses for the sizes that it takes; empty where
+    there is one rank or nothing is known. Attributes are named as in
+    SGLang 0.5.12; where a release has others, they are missing.
+    """
+    state = sys.modules.get("sglang.srt.distributed.parallel_state")
+    group = getattr(state, "_TP", None)
+    if getattr(group, "world_size", 1) < 2:
+        return {}
+    found: list[str] = []
+    for name in ("ca_comm", "qr_comm", "pymscclpp_comm", "torch_symm_mem_comm", "pynccl_comm"):
+        way = getattr(group, name, None)
+        # pynccl is switched on for graphs only; the others say by `disabled` that they couldn't be set up.
+        off = "available" if name == "pynccl_comm" else "disabled"
+        if way is not None and getattr(way, off, None) is not (off == "disabled"):
+            found.append(type(way).__name__)
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    device_group = getattr(group, "device_group", None)
+    if distributed is not None and device_group is not None:
+        found.append(f"torch.distributed {distributed.get_backend(device_group)}")
+    return {"all_reduce": found}
+
+
 def start() -> dict[str, object]:
     """Facts of a process that has just imported the engine."""
     return {

@@ -36,6 +36,7 @@ def _process(report: ProcessReport) -> dict[str, Any]:
         "probe_came_by": report.came_by or None,
         "nccl": report.versions.get("nccl"),
         "versions": dict(report.versions),
+        "all_reduce": list(report.all_reduce),
         "libraries": {name: list(paths) for name, paths in report.libraries.items()},
         "env": dict(report.env),
     }

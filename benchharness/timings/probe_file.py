@@ -209,6 +209,7 @@ def _report(facts: Mapping[str, Any]) -> WorkerReport:
         faults={place: _fault(told) for place, told in facts.get("faults", {}).items()},
         clock=facts.get("clock", ""),
         came_by=facts.get("came_by", ""),
+        all_reduce=tuple(facts.get("all_reduce", ())),
     )
 
 

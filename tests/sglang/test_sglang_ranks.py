@@ -6,6 +6,7 @@ that of a real SGLang environment. The package named sglang is a small one, sinc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,7 +25,7 @@ from benchharness.records import (
 )
 from benchharness.stack import absence, attestation, probing, server
 from benchharness.stack.engines.sglang import ENGINE
-from benchharness.timings import probe_file
+from benchharness.timings import probe_cycles, probe_file
 
 DECLARED = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL", "NCCL_NVLS_ENABLE": "0"}
 RUNNER = """
@@ -33,18 +34,43 @@ class ModelRunner:
     def __init__(self, gpu_id, device="cpu"):
         self.gpu_id, self.device = gpu_id, device
 """
+WORKER = """
+import torch.distributed as distributed
+
+class TpModelWorker:
+    def __init__(self, runner, tensor):
+        self.model_runner, self.tensor = runner, tensor
+
+    def forward_batch_generation(self, batch):
+        # As a step of the model does: no rank is done before the other one is there.
+        distributed.all_reduce(self.tensor)
+"""
+GROUP = """
+from types import SimpleNamespace
+import torch.distributed as distributed
+
+_TP = SimpleNamespace(world_size=2, device_group=distributed.group.WORLD, ca_comm=None, pynccl_comm=None)
+"""
+CYCLES = 7
 ENGINE_SCRIPT = """
 import os, signal, sys
 from multiprocessing import get_context
+from types import SimpleNamespace
 
 def work(rank, place, arrived):
     import torch
     import torch.distributed as distributed
     distributed.init_process_group("gloo", init_method=f"file://{place}/meeting", rank=rank, world_size=2)
+    import sglang.srt.distributed.parallel_state
+    from sglang.srt.managers.tp_worker import TpModelWorker
     from sglang.srt.model_executor.model_runner import ModelRunner
-    ModelRunner(gpu_id=rank)
+    runner = ModelRunner(gpu_id=rank)
     total = torch.tensor([rank + 1.0])
     distributed.all_reduce(total)
+    worker = TpModelWorker(runner, torch.ones(64))
+    for mode in ("EXTEND", *("DECODE",) * CYCLES):
+        batch = SimpleNamespace(forward_mode=SimpleNamespace(name=mode), reqs=[None], seq_lens_sum=16)
+        worker.forward_batch_generation(batch)
     arrived.put(total.item())
     signal.pause()
 
@@ -74,13 +100,16 @@ def attested(
     place: Path, torch: Environment, *changes: dict[str, str | None]
 ) -> Iterator[tuple[Attestation, tuple[str, ...]]]:
     """What the harness attests of two ranks, each with its changes, and what it could not see."""
-    package = place / "sglang" / "srt" / "model_executor"
-    package.mkdir(parents=True)
-    for folder in (package.parents[1], package.parent, package):
-        (folder / "__init__.py").write_text("")
-    (package / "model_runner.py").write_text(RUNNER)
+    whole = place / "sglang" / "srt"
+    modules = {"model_executor/model_runner": RUNNER, "managers/tp_worker": WORKER}
+    for name, text in {**modules, "distributed/parallel_state": GROUP}.items():
+        module = whole / f"{name}.py"
+        module.parent.mkdir(parents=True)
+        module.write_text(text)
+        for package in (whole.parent, whole, module.parent):
+            (package / "__init__.py").write_text("")
     script = place / "engine.py"
-    script.write_text(f"CHANGES = {list(changes)!r}\n{ENGINE_SCRIPT}")
+    script.write_text(f"CHANGES = {list(changes)!r}\nCYCLES = {CYCLES}\n{ENGINE_SCRIPT}")
     declared = Stack("two", "sglang", env=DECLARED)
     command = Command((torch.python_path, str(script), str(place)), {**DECLARED, "GLOO_SOCKET_IFNAME": "lo"})
     folder = place / "probe"
@@ -113,6 +142,17 @@ def test_each_rank_tells_its_own_environment_and_torch_tells_its_rank(
         assert {name: report.env[name] for name in DECLARED} == DECLARED
         assert report.came_by == "sitecustomize"
         assert report.versions["torch"].startswith("2.13.0")
+
+
+def test_each_rank_times_its_own_cycles_and_tells_how_it_reduces(torch: Environment, tmp_path: Path) -> None:
+    with attested(tmp_path, torch, {}, {}) as (taken, _):
+        told = probe_cycles.cycles(probe_file.read_folder(tmp_path / "probe"), ())
+        ranks = of_ranks(taken)
+    assert Counter(cycle.rank for cycle in told) == {0: CYCLES, 1: CYCLES}
+    assert all(cycle.total_ms > 0 for cycle in told)
+    assert {rank: report.all_reduce for rank, report in ranks.items()} == dict.fromkeys(
+        range(2), ("torch.distributed gloo",)
+    )
 
 
 def test_a_rank_without_a_variable_and_one_with_another_value_are_named(
