@@ -5,7 +5,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sglang test-vllm lint docs bench-overhead bench-client bench-probe bench-parse bench-stats bench-help clean
+.PHONY: help demo test test-sglang test-vllm lint docs bench-overhead bench-client bench-probe bench-parse bench-stats bench-until bench-duet bench-history bench-list bench-factors bench-bisect bench-help gate gate-slowed clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,18 @@ $(VENV)/.dev: $(VENV)/.core
 
 demo: $(VENV)/.core ## Launch a real engine with speculative decoding, measure it, compare
 	$(BIN)/benchharness run experiments/quickstart.yaml
+
+GATE := --thresholds experiments/gates/quickstart.yaml
+gate: $(VENV)/.core ## Run the quickstart and gate it (GATE_RUN=quickstart gates the last one that is stored)
+	$(if $(GATE_RUN),,$(BIN)/benchharness run experiments/quickstart.yaml || test $$? -eq 4)
+	$(BIN)/benchharness gate $(or $(GATE_RUN),quickstart) $(GATE) --baseline $(or $(GATE_RUN),quickstart):off
+
+# Drafts of 48 tokens, of which hardly more are accepted than of 4: the gate must see it.
+gate-slowed: $(VENV)/.core ## The same with a slowdown put in: fails unless the gate ends 1
+	$(BIN)/benchharness run experiments/quickstart.yaml --set name=quickstart-slowed \
+	  --set 'matrix.speculation.draft-4={args.speculative.draft.n_max: 48}' \
+	  --set 'workload.context_tokens=[128]' --set measure.launches=4 || test $$? -eq 4
+	$(BIN)/benchharness gate quickstart-slowed $(GATE) --baseline quickstart-slowed:off; test $$? -eq 1
 
 test: lint ## Lint, types, layers and all tests
 	$(BIN)/python -m pytest -m "not sglang and not vllm and not gpu"
@@ -59,6 +71,24 @@ bench-parse: $(VENV)/.core ## How fast logs are read, beside grep -c
 
 bench-stats: $(VENV)/.core ## False alarms, coverage and power by simulation (five minutes)
 	$(BIN)/python benchmarks/bench_stats.py --write
+
+bench-history: $(VENV)/.core ## Change points over time: false alarms and power by simulation
+	$(BIN)/python benchmarks/bench_history.py --write
+
+bench-list: $(VENV)/.core ## How long it takes to list 10,000 stored runs
+	$(BIN)/python benchmarks/bench_list.py --write
+
+bench-factors: $(VENV)/.core ## Launches that name a set of differences, by simulation (eight minutes)
+	$(BIN)/python benchmarks/bench_factors.py --write
+
+bench-until: $(VENV)/.core ## False alarms and launches saved by run --until decided, by simulation
+	$(BIN)/python benchmarks/bench_until.py --write
+
+bench-duet: $(VENV)/.core ## Width of intervals by duet and by interleaved launches, by simulation
+	$(BIN)/python benchmarks/bench_duet.py --write
+
+bench-bisect: $(VENV)/.dev ## What a bisection costs and finds, beside plain bisection and git_bayesect (20 minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_bisect.py --write
 
 bench-help: $(VENV)/.core ## How long benchharness --help takes beside an import of click
 	$(BIN)/python benchmarks/bench_help.py
