@@ -59,6 +59,12 @@ class GateFinding:
     seen: Seen | None
     reason: str = ""
 
+    @property
+    def fails(self) -> bool:
+        """Whether it keeps the gate from passing, validity aside."""
+        undecided = self.outcome == Outcome.UNDECIDED and self.bound.undecided == Undecided.FAIL
+        return undecided or self.outcome == Outcome.FAILED
+
 
 def judge(
     thresholds: Thresholds,
@@ -109,9 +115,10 @@ def verdict(findings: Iterable[GateFinding], thresholds: Thresholds, *, valid: b
 
     Args:
         findings: of `judge`.
-        thresholds: say what undecided means, and whether the whole run must be valid.
+        thresholds: say whether the whole run must be valid.
         valid: whether it is.
     """
+    findings = tuple(findings)
     outcomes = {finding.outcome for finding in findings}
     if thresholds.require_valid and (not valid or Outcome.INVALID in outcomes):
         return Outcome.INVALID
@@ -119,9 +126,7 @@ def verdict(findings: Iterable[GateFinding], thresholds: Thresholds, *, valid: b
         return Outcome.INVALID
     if Outcome.FAILED in outcomes:
         return Outcome.FAILED
-    if Outcome.UNDECIDED in outcomes and thresholds.undecided == Undecided.FAIL:
-        return Outcome.UNDECIDED
-    return Outcome.PASSED
+    return Outcome.UNDECIDED if any(one.fails for one in findings) else Outcome.PASSED
 
 
 EXIT_STATUS = {Outcome.PASSED: 0, Outcome.FAILED: 1, Outcome.UNDECIDED: 3, Outcome.INVALID: 4}

@@ -218,6 +218,42 @@ _ROWS = (
         "1000 * sum(engine_cpu_s) / nullif(sum(output_tokens) FILTER (engine_cpu_s IS NOT NULL), 0)",
         3,
     ),
+    Metric(
+        "start_s",
+        "s",
+        Direction.LOWER,
+        "process creation - readiness of a launch",
+        "trials",
+        "avg(start_s)",
+        2,
+    ),
+    Metric(
+        "max_rss_mib",
+        "MiB",
+        Direction.LOWER,
+        "largest resident set of any one of the engine's processes in a launch",
+        "trials",
+        "avg(max_rss_mib)",
+        1,
+    ),
+    Metric(
+        "gpu_memory_mib",
+        "MiB",
+        Direction.LOWER,
+        "highest use of all boards' memory together, over the samples of a trial",
+        "trials",
+        "max(gpu_memory_mib)",
+        0,
+    ),
+    Metric(
+        "script_value",
+        "",
+        Direction.NEITHER,
+        "last number in the last line that `measure.script` printed",
+        "trials",
+        "avg(script_value)",
+        3,
+    ),
 )
 
 

@@ -6,10 +6,13 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from benchharness.errors import UsageError
 from benchharness.records import Plan, PlannedLaunch, Stack, Workload
-from benchharness.spec import Experiment
+
+if TYPE_CHECKING:
+    from benchharness.spec import Experiment
 
 DUET = "duet"
 
@@ -43,6 +46,8 @@ def make(experiment: Experiment) -> Plan:
         _refuse_what_no_process_can_have(stack)
     names = [stack.name for stack in experiment.stacks]
     cells = len(experiment.workloads)
+    if measure.script and measure.pairing == DUET:
+        raise UsageError("measure.script runs against one engine alone, and a duet has two", "drop either")
     if measure.pairing == DUET:
         _refuse_no_duet(experiment)
         launches = _further((), names, cells, measure.launches, measure.seed, DUET)
@@ -57,6 +62,7 @@ def make(experiment: Experiment) -> Plan:
         seed=measure.seed,
         start_timeout_s=measure.start_timeout_s,
         probe=measure.probe,
+        script=measure.script,
     )
 
 

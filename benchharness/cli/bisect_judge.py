@@ -109,7 +109,7 @@ def _decide(campaign: Campaign, leg: Leg) -> tuple[int, str]:
             progress.block_begins(coming, standing.launches)
             campaign.measure(coming, progress)
     before, after = hunt.suspects()
-    confidence = hunt.belief().confidence
+    confidence = float(hunt.probability().max())
     if (before, after) == (good, at):
         return BAD, f"{at.label} is bad, at {confidence:.1%}"
     if (before, after) == (at, bad):

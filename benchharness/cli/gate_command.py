@@ -25,7 +25,7 @@ undecided: fail                       # what too few launches mean: fail (ends 3
 bounds:
   output_tok_s: ">= 80"               # absolute, in the metric's unit
   verify_ms: ["<= 21", "+3 %"]        # and against the baseline
-  ttft_ms: {max: 200, context_tokens: 128, stack: eagle3}
+  ttft_ms: {max: 200, context_tokens: 128, stack: eagle3, undecided: warn}
 """
 
 
@@ -91,14 +91,13 @@ def _judge(
 
     cells = gate_run.cells(stored, pairs)
     count = sum(bound.covers(*cell) for bound in demanded.bounds for cell in cells)
-    each = 1 - (1 - demanded.confidence) / max(1, count)
+    each = 1 - (1 - demanded.confidence) / max(1, count)  # all decisions share the doubt
     absolute = gate_figures.metrics_of(demanded.bounds, relative=False)
-    relative = gate_figures.metrics_of(demanded.bounds, relative=True)
     findings = gate.judge(
         demanded,
         cells,
         gate_figures.values(stored, absolute, each),
-        gate_figures.changes(stored, pairs, relative, demanded.confidence, results) if relative else {},
+        gate_figures.changes(stored, pairs, demanded.bounds, each, results),
     )
     reasons = gate_run.invalid(stored)
     verdict = gate.verdict(findings, demanded, valid=not reasons)
@@ -109,7 +108,7 @@ def _judge(
         gate_run.write(junit, gate_view.junit(name, findings, verdict, shown))
     if summary is not None:
         gate_run.write(summary, gate_view.summary(name, findings, verdict, shown), append=True)
-    gate_run.annotate(gate_view.workflow_commands(findings, shown))
+    gate_run.annotate(gate_view.workflow_commands(findings, verdict, shown))
     if as_json:
         print_json(gate_view.document(name, findings, verdict, shown))
     return gate.EXIT_STATUS[verdict]

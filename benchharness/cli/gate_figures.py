@@ -64,31 +64,43 @@ def _exp(value: float) -> float:
 def changes(
     candidate: StoredRun,
     pairs: Mapping[str, Side],
-    metrics: Sequence[Metric],
+    bounds: Sequence[Bound],
     confidence: float,
     results: Path,
 ) -> dict[Cell, Seen]:
-    """The change of each metric of each cell against a baseline.
+    """The change against a baseline of each metric of each cell that a bound holds a change of.
 
     Args:
         candidate: the run.
         pairs: its stacks -> what each is held against.
-        metrics: which ones.
-        confidence: of all together.
+        bounds: which ones; absolute ones among them are passed over.
+        confidence: of one decision; a stack's share of doubt is that of all its decisions.
         results: folder of stored runs, from which the spread between campaigns is taken.
     """
+    contexts = [workload.context_tokens for workload in candidate.run.plan.workloads]
     found: dict[Cell, Seen] = {}
     for stack, baseline in pairs.items():
+        held = [
+            (bound, context)
+            for bound in bounds
+            for context in contexts
+            if bound.limit.relative and bound.covers(stack, context)
+        ]
+        if not held:
+            continue
+        metrics = metrics_of([bound for bound, _ in held], relative=True)
+        whole = 1 - (1 - confidence) * len(held)
         side = Side(candidate, stack)
         same_run = baseline.stored.path.resolve() == candidate.path.resolve()
         first, second, duet = both(baseline, side, metrics)
+        first, second = (one[one["context_tokens"].isin({c for _, c in held})] for one in (first, second))
         cells = compare.compare(
             first,
             second,
             metrics,
             stack=stack,
             same_run=same_run,
-            confidence=confidence,
+            confidence=whole,
             duet=duet,
             client=ClientError.of(
                 [baseline.stored.run.client, candidate.run.client],

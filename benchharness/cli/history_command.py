@@ -166,10 +166,15 @@ def _commands(series: Series, newer: Side, apart: Apart) -> tuple[str, ...]:
     if not rows:
         rows = {path: both for path, both in apart.attested.items() if path.startswith("packages.")}
         rows = {path: both for path, both in rows.items() if "-" not in both}
+    plan = newer.stored.run.plan
+    cell = ["--stack", series.stack] if len(plan.stacks) > 1 else []
+    cell += ["--context", str(series.context_tokens)] if len(plan.workloads) > 1 else []
+    changed = [word for one in experiment.get("sets", ()) for word in ("--set", str(one))]
     commands = []
     for path, (good, bad) in list(rows.items())[:MOST_COMMANDS]:
         words = ["bisect", "run", str(experiment.get("file", "EXPERIMENT")), "--axis", _axis(path)]
         words += ["--good", good, "--bad", bad, "--metric", series.metric.name]
+        words += [*cell, *changed]
         commands.append(shlex.join(["benchharness", *words]))
     return tuple(commands)
 

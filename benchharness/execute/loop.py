@@ -17,7 +17,7 @@ from benchharness.errors import UnbuildableError, UsageError
 from benchharness.execute import duet
 from benchharness.execute.observer import Observer
 from benchharness.execute.prepared import prepare
-from benchharness.execute.serving import Serving
+from benchharness.execute.serving import Further, Serving
 from benchharness.plan import Cost
 from benchharness.records import Launch, LaunchStatus, Plan, PlannedLaunch
 from benchharness.stack import engines
@@ -55,6 +55,7 @@ def run(
     *,
     last: bool = True,
     only: Collection[int] | None = None,
+    further: Further | None = None,
 ) -> None:
     """Carry out the launches of a run that are not over yet.
 
@@ -64,6 +65,7 @@ def run(
         observer: who is told.
         last: no launches will be added to the plan: the run is finished then.
         only: indices of the launches to carry out; without it all, those that failed before once more.
+        further: asked after a launch's planned trials what to drive once more in it; never in a duet.
 
     Raises InfrastructureError if results can't be stored, KeyboardInterrupt when interrupted; in
     both cases what was stored is whole and `run` can be called again for the rest.
@@ -83,7 +85,7 @@ def run(
             failed = _not_tried(given_up[0], observer)
             launches = [failed if one is given_up[0] else _partner(one, failed) for one in group]
         else:
-            launches = _launches(plan, group, folder, places, cache, observer)
+            launches = _launches(plan, group, folder, places, cache, observer, further)
         for launch in launches:
             failed_starts[launch.stack] += has_failed(launch)
             folder.end_launch(launch)
@@ -125,6 +127,7 @@ def _launches(
     places: Sequence[Path],
     cache: Path,
     observer: Observer,
+    further: Further | None,
 ) -> Sequence[Launch]:
     """One launch, or the two of a duet, from environment to end: records whatever happens."""
     observer.launch_begins(group[0])
@@ -142,7 +145,7 @@ def _launches(
         begun.append(replace(launch, environment=prepared.environment))
         ready.append(Serving(plan, planned, prepared, folder, place, observer))
     if len(ready) == 1:
-        return [ready[0].measure(begun[0])]
+        return [ready[0].measure(begun[0], further)]
     return duet.measure((ready[0], ready[1]), (begun[0], begun[1]))
 
 

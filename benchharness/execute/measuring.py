@@ -31,6 +31,7 @@ class Measuring:
         position: the trial's place in it.
         workload: what is driven.
         engine_pids: all processes that may be on a GPU meanwhile; the engine's own by default.
+        round_: how often this launch drove the workload before: each round has prompts of its own.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class Measuring:
         position: int,
         workload: Workload,
         engine_pids: Callable[[], Collection[int]] | None = None,
+        round_: int = 0,
     ) -> None:
         self.serving = serving
         self.position = position
         self.workload = workload
+        self._seed = serving.planned.seed + round_
         self._engine_pids = engine_pids or serving.running.process_ids
 
     def drive(self) -> None:
@@ -54,7 +57,7 @@ class Measuring:
                 self.workload,
                 prompts=self.prompts,
                 progress=self.request_ends,
-                seed=self.serving.planned.seed,
+                seed=self._seed,
                 before_send=before_send,
             )
         self.end(traces)
@@ -66,8 +69,8 @@ class Measuring:
         engine, stack = serving.prepared.engine, serving.prepared.stack
         # What an earlier trial left in a prefix cache takes room and, with a shared prefix, time.
         engine.flush_cache(stack, serving.running.base_url)
-        seed, salt = serving.planned.seed, serving.folder.run.salt
-        self.prompts = prompts.for_workload(serving.endpoint, self.workload, seed=seed, salt=salt)
+        salt = serving.folder.run.salt
+        self.prompts = prompts.for_workload(serving.endpoint, self.workload, seed=self._seed, salt=salt)
         self._before = engine.counters(stack, serving.running.base_url)
         self._watch, self._log = machine.GpuWatch(self._engine_pids), LogWatch(serving.log)
         self._cpu_s = procfs.cpu_s(serving.running.process_ids())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 
 from benchharness import machine
 from benchharness.errors import EngineError, InvalidMeasurementError, UsageError
+from benchharness.execute import scripting
 from benchharness.execute.logwatch import LogWatch
 from benchharness.execute.measuring import Measuring
 from benchharness.execute.observer import Observer
@@ -38,6 +40,10 @@ DEATH_REPORT_S = 1.0
 
 Trouble = (InvalidMeasurementError, EngineError, UsageError)
 """What makes a launch a result of its own; all else ends the run."""
+
+
+Further = Callable[[Launch], Sequence[int]]
+"""What to drive once more in a launch that runs: indices of workloads; none ends it."""
 
 
 class Serving:
@@ -75,16 +81,40 @@ class Serving:
         self.settings: Mapping[str, Any] = {}
         self.on_device: tuple[Finding, ...] = ()
         self.started = False
+        self._driven: Counter[int] = Counter()
 
-    def measure(self, launch: Launch) -> Launch:
-        """Carry the launch out; engine trouble becomes its status, trouble with the store goes up."""
+    def measure(self, launch: Launch, further: Further | None = None) -> Launch:
+        """Carry the launch out; engine trouble becomes its status, trouble with the store goes up.
+
+        Args:
+            launch: the record so far.
+            further: asked after the planned trials, again and again, which workloads to drive once more.
+        """
         self.launch = launch
         with suppress(*Trouble), self.up(), self.blamed():
-            for position, index in enumerate(self.planned.workloads):
-                began = time.monotonic()
-                Measuring(self, position, self.plan.workloads[index]).drive()
-                self.driven(time.monotonic() - began)
+            self._drive(self.planned.workloads)
+            while further is not None and (more := further(self.launch)):
+                self._drive(more)
+            self._run_script()
         return self.ended()
+
+    def _drive(self, workloads: Sequence[int]) -> None:
+        """One trial after the other; a workload that comes again gets other prompts than before."""
+        for index in workloads:
+            began = time.monotonic()
+            Measuring(
+                self, self._driven.total(), self.plan.workloads[index], round_=self._driven[index]
+            ).drive()
+            self._driven[index] += 1
+            self.driven(time.monotonic() - began)
+
+    def _run_script(self) -> None:
+        if self.plan.script:
+            self.observer.step(f"running {Path(self.plan.script[0]).name}")
+            arguments, url = self.plan.script, self.running.base_url
+            timeout_s = self.plan.start_timeout_s
+            ended = scripting.carry_out(arguments, url, self.planned.stack, self.planned.index, timeout_s)
+            self.launch = replace(self.launch, script=ended)
 
     @contextmanager
     def up(self) -> Iterator[None]:

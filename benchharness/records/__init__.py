@@ -32,6 +32,7 @@ from benchharness.records.run import (
     Launch,
     LaunchStatus,
     Run,
+    ScriptEnd,
     ServerExit,
 )
 from benchharness.records.trial import (
@@ -69,6 +70,7 @@ __all__ = [
     "Readiness",
     "RequestTrace",
     "Run",
+    "ScriptEnd",
     "ServerExit",
     "Source",
     "Stack",

@@ -25,6 +25,14 @@ class Limit(StrEnum):
         return self in (Limit.AT_MOST, Limit.CHANGE_AT_MOST)
 
 
+class Undecided(StrEnum):
+    """What a gate does with what can't be decided."""
+
+    FAIL = "fail"
+    WARN = "warn"
+    PASS = "pass"  # noqa: S105 - no password
+
+
 @dataclass(frozen=True)
 class Bound:
     """One demand.
@@ -36,6 +44,7 @@ class Bound:
         text: as it was written.
         stacks: names that it holds for; empty for all.
         contexts: context lengths that it holds for; empty for all.
+        undecided: what to do where it can't be decided.
     """
 
     metric: str
@@ -44,6 +53,7 @@ class Bound:
     text: str
     stacks: tuple[str, ...] = ()
     contexts: tuple[int, ...] = ()
+    undecided: Undecided = Undecided.FAIL
 
     def covers(self, stack: str, context_tokens: int) -> bool:
         """Whether it holds for that cell."""
@@ -52,26 +62,16 @@ class Bound:
         )
 
 
-class Undecided(StrEnum):
-    """What a gate does with what can't be decided."""
-
-    FAIL = "fail"
-    WARN = "warn"
-    PASS = "pass"  # noqa: S105 - no password
-
-
 @dataclass(frozen=True)
 class Thresholds:
     """A thresholds file.
 
     Attributes:
         bounds: all demands, in the file's order.
-        undecided: what to do with what can't be decided.
         require_valid: an invalid trial or launch of the run ends the gate, whatever the bounds say.
         confidence: of all decisions together.
     """
 
     bounds: tuple[Bound, ...]
-    undecided: Undecided = Undecided.FAIL
     require_valid: bool = True
     confidence: float = 0.95

@@ -138,6 +138,7 @@ class Plan:
 
     Attributes:
         probe: time cycles inside the engine's processes; `alternate` switches that by request.
+        script: a program and its arguments, run against each launch's engine after its trials.
     """
 
     experiment: str
@@ -148,6 +149,7 @@ class Plan:
     seed: int
     start_timeout_s: float = 600.0
     probe: bool | Literal["alternate"] = True
+    script: tuple[str, ...] = ()
 
     def stack(self, name: str) -> Stack:
         """The stack of that name; KeyError if there is none."""

@@ -41,6 +41,21 @@ class ServerExit:
 
 
 @dataclass(frozen=True)
+class ScriptEnd:
+    """How the user's program ended that was run against the engine.
+
+    Attributes:
+        exit_code: negative for a signal; None if it took too long.
+        value: the last number in the last line that it printed; None where there was none.
+        output: the end of what it printed.
+    """
+
+    exit_code: int | None
+    value: float | None
+    output: str = ""
+
+
+@dataclass(frozen=True)
 class Launch:
     """One start of one stack, as stored when it is over.
 
@@ -53,6 +68,7 @@ class Launch:
         attestation: what really ran; with a mismatch in it the launch is invalid and nothing was timed.
         start_s, requests_s, stop_s: seconds from process creation to readiness, under load, to end.
         server_exit: how the process ended.
+        script: how `measure.script` ended; None without one.
     """
 
     index: int
@@ -71,6 +87,7 @@ class Launch:
     requests_s: float = 0.0
     stop_s: float = 0.0
     server_exit: ServerExit | None = None
+    script: ScriptEnd | None = None
 
 
 @dataclass(frozen=True)

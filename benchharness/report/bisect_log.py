@@ -35,7 +35,7 @@ def _answers(hunt: AxisHunt, confidence: float) -> list[str]:
     found = [f"git bisect skip {_sha(place)}" for place in hunt.places if place.label in hunt.unusable]
     if not isinstance(hunt.ends(), Difference) or len(hunt.places) < 3:
         return found
-    chance_bad = hunt.belief().probability.cumsum()
+    chance_bad = hunt.probability().cumsum()
     measured = {one.stack for one in hunt.observed if one.value is not None}
     for index, place in enumerate(hunt.places[1:-1]):
         if place.stack in measured and place.label not in hunt.unusable:

@@ -64,7 +64,7 @@ def _show_axis(console: Console, metric: str, leg: Leg, hunt: AxisHunt) -> None:
     searched = isinstance(hunt.ends(), Difference)
     chances = [0.0] * len(hunt.places)
     if searched and len(hunt.places) > 2:
-        chances[1:] = map(float, hunt.belief().probability)
+        chances[1:] = map(float, hunt.probability())
     lines = table(f"{leg.axis}: {len(hunt.places)} points, good end first")
     lines.add_column("point", no_wrap=True)
     lines.add_column("", overflow="fold")
@@ -278,7 +278,7 @@ def _probability(hunt: Hunt) -> list[float] | None:
     if not isinstance(ends, Difference):
         return None
     if isinstance(hunt, AxisHunt):
-        return [0.0, *map(float, hunt.belief().probability)] if len(hunt.places) > 2 else None
+        return [0.0, *map(float, hunt.probability())] if len(hunt.places) > 2 else None
     return [float(one) for one in hunt.belief(ends).marginal] if isinstance(hunt, FactorHunt) else None
 
 

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 _WIDTH_WITHOUT_TERMINAL = 120
-_MOST_PERCENT = 10.0
+_WHOLE_PERCENT = 10.0
+_MOST_PERCENT = 100.0
 
 
 def people(as_json: bool) -> Console:
@@ -84,7 +85,7 @@ def percent(value: float) -> str:
         return "-"
     if math.isinf(value) or value > _MOST_PERCENT:
         return "unbounded"
-    return f"{value:+.1%}"
+    return f"{value:+,.1%}" if value < _WHOLE_PERCENT else f"{value:+,.0%}"
 
 
 def signed(value: float, decimals: int) -> str:

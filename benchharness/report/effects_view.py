@@ -26,7 +26,7 @@ METRICS = ("cycle_ms", "step_ms", "output_tok_s")
 STEP = "step_ms"
 """The target model's step: verify where a stack speculates, the cycle where it doesn't."""
 UNSET = "unset"
-MOST_ALIASES = 3
+MOST_ALIASES = 2
 MOST_BESIDE = 0.2
 """Share of the cells up to which those with another level than the usual stand beside the others."""
 FEWEST_AROUND = 8
@@ -81,12 +81,15 @@ def _settings(stack: Stack) -> Iterator[tuple[str, str]]:
                 yield f"{kind}.{name}", str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def of_run(stored: StoredRun, interacting: Sequence[str] = ()) -> tuple[Effects, ...]:
+def of_run(
+    stored: StoredRun, interacting: Sequence[str] = (), within: Mapping[str, str] | None = None
+) -> tuple[Effects, ...]:
     """The effects on each metric at each context.
 
     Args:
         stored: the run; trials that are invalid are left out, as everywhere.
         interacting: factors whose interactions with every other one are told.
+        within: factor -> level: only cells with these levels count, and the factors are no longer any.
 
     Raises:
         UsageError: an unknown factor, or fewer than two stacks.
@@ -94,10 +97,14 @@ def of_run(stored: StoredRun, interacting: Sequence[str] = ()) -> tuple[Effects,
     known = factors(stored.run.plan.stacks)
     if not known:
         raise UsageError("the run's stacks differ in nothing, so there are no effects", "add a matrix")
-    for name in interacting:
+    held = within or {}
+    for name in (*interacting, *held):
         if name not in known:
             raise UsageError(f"no factor {name!r}{nearest(name, known)}", f"choose of {', '.join(known)}")
     means = launch_means(stored.connect(), plain_metrics())
+    for name, level in held.items():
+        means = means[[known[name][str(stack)] == level for stack in means["stack"]]]
+    known = {name: column for name, column in known.items() if name not in held}
     means[STEP] = means["verify_ms"].where(means["verify_ms"].notna(), means["cycle_ms"])
     return tuple(_effects(means, known, interacting))
 
@@ -115,21 +122,23 @@ def _effects(
             cells = [{name: column[stacks[row]] for name, column in known.items()} for row in ranked]
             if len(set(stacks)) < 2:
                 continue
-            coding = _coding(cells)
+            coding = _coding(cells, known)
             values = np.log(rows[metric].to_numpy(dtype=float))[ranked]
             wanted = fraction.terms(list(known), interacting)
             fitted = fraction.fit(cells, values.tolist(), wanted, coding)
             yield Effects(metric, context, fitted, len(set(stacks)), len(stacks))
 
 
-def _coding(cells: Sequence[Mapping[str, str]]) -> Coding:
+def _coding(cells: Sequence[Mapping[str, str]], columns: Mapping[str, Mapping[str, str]]) -> Coding:
     """Which levels come first, and which factors stand beside the others.
 
-    What is unset comes first. Of a factor beside, the level that nearly all cells have does.
+    What is unset comes first, else what the file names first, whichever cells were measured. Of a factor
+    beside, the level that nearly all cells have does.
     """
-    plain = Coding.of(cells)
     levels, beside = {}, []
-    for factor, known in plain.levels.items():
+    for factor, column in columns.items():
+        present = {cell[factor] for cell in cells}
+        known = [level for level in dict.fromkeys(column.values()) if level in present]
         counts = Counter(cell[factor] for cell in cells)
         common, most = counts.most_common(1)[0]
         if len(cells) - most <= len(cells) * MOST_BESIDE and len(cells) > FEWEST_AROUND:
@@ -154,7 +163,10 @@ def show(console: Console, found: Sequence[Effects]) -> None:
         for effect in one.fit.effects:
             change, low, high = changes(effect)
             lines.add_row(
-                escape(effect.name), percent(change), f"{percent(low)} .. {percent(high)}", _aliases(effect)
+                escape(short_name(effect.name, one.fit) if len(effect.term) > 1 else effect.name),
+                percent(change),
+                f"{percent(low)} .. {percent(high)}",
+                _aliases(effect, one.fit),
             )
         console.print(lines)
         console.print(stands_on(one), soft_wrap=True)
@@ -164,8 +176,8 @@ def show(console: Console, found: Sequence[Effects]) -> None:
     if found:
         console.print(
             "A main effect is the first level against the second, averaged over the other factors; an"
-            " interaction is the ratio of two such changes. `also holds`: what else is in it, and what share"
-            " of that. 95 % intervals, each for itself.",
+            " interaction is the ratio of two such changes, and names no levels of a factor that has but two."
+            " `also holds`: what else is in it, and what share of that. 95 % intervals, each for itself.",
             soft_wrap=True,
         )
 
@@ -180,8 +192,20 @@ def _ratio(logarithm: float) -> float:
     return math.inf if logarithm > 700 else math.expm1(logarithm)
 
 
-def _aliases(effect: Effect) -> str:
-    told = [f"{share:+.2f} {name}" for name, share in list(effect.aliases.items())[:MOST_ALIASES]]
+def short_name(name: str, fitted: Fit) -> str:
+    """An interaction's name without the levels of factors that have but two: main effects tell those."""
+    mains = [effect for effect in fitted.effects if len(effect.term) == 1]
+    counts = Counter(effect.term for effect in mains)
+    for effect in (one for one in mains if counts[one.term] == 1):
+        name = name.replace(effect.name, effect.term[0])
+    return name
+
+
+def _aliases(effect: Effect, fitted: Fit) -> str:
+    told = [
+        f"{share:+.2f} {short_name(name, fitted)}"
+        for name, share in list(effect.aliases.items())[:MOST_ALIASES]
+    ]
     more = len(effect.aliases) - MOST_ALIASES
     return escape("; ".join(told) + (f"; {more} more" if more > 0 else ""))
 

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from benchharness.gate import EXIT_STATUS, GateFinding, Outcome, Seen
 from benchharness.metrics import METRICS
+from benchharness.records.bound import Undecided
 from benchharness.report.console import number, percent, table
 
 _STYLES = {
@@ -105,34 +106,34 @@ def document(
 
 
 def junit(run: str, findings: Sequence[GateFinding], verdict: Outcome, reasons: Sequence[str]) -> str:
-    """JUnit XML: a test case a bound and cell; what is undecided is skipped unless the gate fails for it."""
-    counts = {outcome: sum(one.outcome == outcome for one in findings) for outcome in Outcome}
-    strict = verdict == Outcome.UNDECIDED
-    failed = counts[Outcome.FAILED] + (counts[Outcome.UNDECIDED] if strict else 0)
+    """JUnit XML: a test case a bound and cell; what doesn't count against the gate is skipped."""
+    tags = [_tag(one, verdict) for one in findings]
     suite = ElementTree.Element(
         "testsuite",
         name=f"benchharness gate {run}",
         tests=str(len(findings) + len(reasons)),
-        failures=str(failed),
-        errors=str(counts[Outcome.INVALID] + len(reasons)),
-        skipped=str(0 if strict else counts[Outcome.UNDECIDED]),
+        failures=str(tags.count("failure")),
+        errors=str(tags.count("error") + len(reasons)),
+        skipped=str(tags.count("skipped")),
     )
     for reason in reasons:
         case = ElementTree.SubElement(suite, "testcase", classname="validity", name=reason)
         ElementTree.SubElement(case, "error", message=reason)
-    for one in findings:
+    for one, tag in zip(findings, tags, strict=True):
         name = f"{one.bound.metric} {one.bound.text} at context {one.context_tokens}"
         case = ElementTree.SubElement(suite, "testcase", classname=one.stack, name=name)
-        tag = _tag(one.outcome, strict)
         if tag:
             ElementTree.SubElement(case, tag, message=sentence(one))
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _tag(outcome: Outcome, strict: bool) -> str:
-    undecided = "failure" if strict else "skipped"
-    tags = {Outcome.FAILED: "failure", Outcome.INVALID: "error", Outcome.UNDECIDED: undecided}
-    return tags.get(outcome, "")
+def _tag(one: GateFinding, verdict: Outcome) -> str:
+    if one.fails:
+        return "failure"
+    if one.outcome == Outcome.PASSED:
+        return ""
+    # A file that asks for any run leaves out cells without a valid figure.
+    return "error" if one.outcome == verdict == Outcome.INVALID else "skipped"
 
 
 def summary(run: str, findings: Sequence[GateFinding], verdict: Outcome, reasons: Sequence[str]) -> str:
@@ -158,15 +159,20 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def workflow_commands(findings: Sequence[GateFinding], reasons: Sequence[str]) -> list[str]:
-    """GitHub's workflow commands, one a finding that is not passed."""
-    kinds = {Outcome.FAILED: "error", Outcome.INVALID: "error", Outcome.UNDECIDED: "warning"}
+def workflow_commands(findings: Sequence[GateFinding], verdict: Outcome, reasons: Sequence[str]) -> list[str]:
+    """GitHub's workflow commands, one a finding that is not passed, unless its bound wants it untold."""
     told = [f"::error title=benchharness gate::{_escaped(reason)}" for reason in reasons]
     return told + [
-        f"::{kinds[one.outcome]} title=benchharness gate::{_escaped(sentence(one))}"
+        f"::{kind} title=benchharness gate::{_escaped(sentence(one))}"
         for one in findings
-        if one.outcome in kinds
+        if (kind := _kind(one, verdict))
     ]
+
+
+def _kind(one: GateFinding, verdict: Outcome) -> str:
+    tag = _tag(one, verdict)
+    untold = one.outcome == Outcome.UNDECIDED and one.bound.undecided == Undecided.PASS
+    return {"failure": "error", "error": "error", "skipped": "" if untold else "warning"}.get(tag, "")
 
 
 def _escaped(text: str) -> str:

@@ -141,6 +141,11 @@ class MeasureSpec(Frozen):
     )
     seed: int = Field(1, description="Seeds the order of launches and the prompts.")
     start_timeout_s: Annotated[float, Field(gt=0)] = Field(600.0, description="Deadline of a start.")
+    script: Annotated[tuple[Text, ...], BeforeValidator(_as_list)] = Field(
+        (),
+        description="A program and its arguments, run against each launch's engine after its trials, with "
+        "its address in BENCHHARNESS_URL. Its exit status and the last number it prints can be judged.",
+    )
     probe: Literal[True, False, "alternate"] = Field(
         True,
         description="Time cycles inside the engine's processes, where that is possible. alternate: switch "

@@ -5,6 +5,7 @@ bounds:
   output_tok_s: ">= 80"             # absolute, in the metric's unit
   verify_ms: ["<= 21", "+3 %"]      # and against the baseline
   ttft_ms: {max: 200, context_tokens: [128, 2048], stack: eagle3}
+  itl_ms: {change: +5 %, undecided: warn}
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -53,6 +55,9 @@ class BoundSpec(Frozen):
     )
     context_tokens: Annotated[tuple[PositiveInt, ...], BeforeValidator(_as_list)] = Field(
         (), description="Context lengths that it holds for; all by default."
+    )
+    undecided: Literal["fail", "warn", "pass"] | None = Field(
+        None, description="What to do where it can't be decided; as the whole file says by default."
     )
 
     @model_validator(mode="after")
@@ -110,10 +115,11 @@ def _understood(document: Document) -> Thresholds:
         try:
             named(metric)
             for one in several:
-                bounds += _bounds(metric, one)
+                rule = Undecided(one.undecided or spec.undecided)
+                bounds += (replace(bound, undecided=rule) for bound in _bounds(metric, one))
         except UsageError as error:
             raise UsageError(f"{place}: {error.message}", error.advice) from None
-    return Thresholds(tuple(bounds), Undecided(spec.undecided), spec.require == "valid", spec.confidence)
+    return Thresholds(tuple(bounds), spec.require == "valid", spec.confidence)
 
 
 def _bounds(metric: str, spec: BoundSpec) -> Iterator[Bound]:

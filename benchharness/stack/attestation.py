@@ -33,6 +33,10 @@ PER_START = re.compile(r"^BENCHHARNESS_|_RUN_ID$")
 """Variables that differ at every start, and say nothing of a stack."""
 GPU_IDENTITY = ("index", "uuid", "pci_bus_id")
 """What tells one board from another and is no condition of a measurement."""
+RANKS, NOTES = "nccl_ranks", "all_reduce_notes"
+"""Settings that come from NCCL's own log."""
+OF_NCCL = re.compile(r"^\S+:\d+:\d+ \[\d+\] NCCL \w+ ")
+"""What such a line begins with: host, process and rank, which say nothing of a stack."""
 
 Explain = Callable[[str], str]
 """Name of a variable -> who is known to change it; empty where nobody is."""
@@ -210,13 +214,32 @@ def difference(first: Attestation, second: Attestation) -> dict[str, tuple[str, 
 
 def _flat(attestation: Attestation) -> dict[str, str]:
     flat = {"engine": str(attestation.engine_version)}
-    flat |= {f"settings.{name}": str(value) for name, value in attestation.settings.items()}
+    for name, value in attestation.settings.items():
+        flat |= _flat_setting(name, value)
     flat |= {f"packages.{name}": version for name, version in attestation.packages.items()}
     names = {name for report in attestation.processes for name in report.env}
     for name in sorted(name for name in names if not PER_START.search(name)):
         values = sorted({report.env.get(name, "not set") for report in attestation.processes})
         flat[f"env.{name}"] = " | ".join(values)
     return flat | _flat_machine(attestation.machine) | _flat_processes(attestation.processes)
+
+
+def _flat_setting(name: str, value: Any) -> dict[str, str]:
+    """One line, but of what NCCL told of its ranks a line each; their variables are compared as `env`."""
+    if name == RANKS and isinstance(value, Mapping):
+        told = [rank for rank in value.values() if isinstance(rank, Mapping)]
+        facts = sorted({fact for rank in told for fact in rank} - {"env"})
+        return {f"settings.{name}.{fact}": _over_ranks(told, fact) for fact in facts}
+    if name == NOTES and isinstance(value, Sequence) and not isinstance(value, str):
+        notes = dict.fromkeys(" ".join(OF_NCCL.sub("", str(note)).split()) for note in value)
+        return {f"settings.{name}": "; ".join(notes)}
+    return {f"settings.{name}": str(value)}
+
+
+def _over_ranks(ranks: Sequence[Mapping[str, Any]], fact: str) -> str:
+    values = [rank.get(fact, "-") for rank in ranks]
+    told = [", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value) for value in values]
+    return " | ".join(dict.fromkeys(told))
 
 
 def _flat_machine(machine: Mapping[str, Any]) -> dict[str, str]:

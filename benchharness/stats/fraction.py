@@ -230,9 +230,10 @@ def _aliases(
         # Columns belong to coefficients; an effect of 1 is spread over them as the contrasts say.
         table = np.array([coding.contrast(term, pairs) for pairs in coding.pairs(term)])
         for pairs, share in zip(coding.pairs(term), leak @ np.linalg.inv(table), strict=True):
-            if abs(share) >= LEAST_ALIAS:
+            # Rounded, so that equal shares stand in one order whatever the arithmetic's last digits.
+            if round(abs(share), 6) >= LEAST_ALIAS:
                 found[_named(term, pairs)] = float(share)
-    return dict(sorted(found.items(), key=lambda item: -abs(item[1])))
+    return dict(sorted(found.items(), key=lambda item: (-round(abs(item[1]), 6), item[0])))
 
 
 def _named(term: Term, pairs: Sequence[tuple[str, str]]) -> str:

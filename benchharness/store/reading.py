@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 
+MIB = 1 << 20
+
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -26,15 +28,18 @@ class StoredRun:
     Attributes:
         path: its folder.
         run: its manifest.
+        running: a launch that is not over yet, whose trials count all the same.
     """
 
     path: Path
     run: Run
+    running: Launch | None = None
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
-        """All launches that are over, in order."""
-        return tuple(documents.read(path, Launch) for path in documents.over(self.path))
+        """All launches that are over, in order, and the one that runs."""
+        over = tuple(documents.read(path, Launch) for path in documents.over(self.path))
+        return over if self.running is None else (*over, self.running)
 
     @cached_property
     def trials(self) -> tuple[tuple[Path, StoredTrial], ...]:
@@ -87,9 +92,20 @@ class StoredRun:
             if trial.valid and launch.status == LaunchStatus.DONE and stack in (None, launch.stack):
                 context = trial.workload.context_tokens
                 place = (trial.launch, launch.block, launch.stack, trial.position, context)
-                spent = (trial.engine_cpu_s, trial.output_tokens)
-                rows.append(views.TrialRow(str(folder), *place, *spent))
+                spent = (trial.engine_cpu_s, trial.output_tokens, _gpu_memory_mib(trial))
+                rows.append(views.TrialRow(str(folder), *place, *spent, *_of_launch(launch)))
         return rows
+
+
+def _gpu_memory_mib(trial: StoredTrial) -> float | None:
+    used = [gpu.memory_bytes for gpu in trial.gpus if gpu.memory_bytes is not None]
+    return sum(used) / MIB if used else None
+
+
+def _of_launch(launch: Launch) -> tuple[float | None, float | None, float | None]:
+    """Seconds to readiness, largest resident set in MiB, and the figure of the user's program."""
+    rss = launch.server_exit.max_rss_bytes / MIB if launch.server_exit else None
+    return launch.start_s or None, rss or None, launch.script.value if launch.script else None
 
 
 def find(results: Path, name: str) -> Path:
@@ -121,6 +137,6 @@ def find(results: Path, name: str) -> Path:
     )
 
 
-def open_run(path: Path) -> StoredRun:
+def open_run(path: Path, running: Launch | None = None) -> StoredRun:
     """Open a run for reading; UsageError where it is damaged or from a newer version."""
-    return StoredRun(path, documents.read(path / "run.json", Run))
+    return StoredRun(path, documents.read(path / "run.json", Run), running)

@@ -21,6 +21,8 @@ class TrialRow:
         launch, block, stack, position, context_tokens: what each of its rows is marked with.
         engine_cpu_s: CPU seconds of the engine's processes in it; None where not known.
         output_tokens: of all its requests, warm-up ones included.
+        gpu_memory_mib: highest use of all boards' memory together.
+        start_s, max_rss_mib, script_value: of its launch.
     """
 
     folder: str
@@ -31,6 +33,10 @@ class TrialRow:
     context_tokens: int
     engine_cpu_s: float | None = None
     output_tokens: int | None = None
+    gpu_memory_mib: float | None = None
+    start_s: float | None = None
+    max_rss_mib: float | None = None
+    script_value: float | None = None
 
 
 _TRIALS = {
@@ -42,6 +48,10 @@ _TRIALS = {
     "context_tokens": "int32",
     "engine_cpu_s": "float64",
     "output_tokens": "int64",
+    "gpu_memory_mib": "float64",
+    "start_s": "float64",
+    "max_rss_mib": "float64",
+    "script_value": "float64",
 }
 
 

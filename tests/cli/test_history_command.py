@@ -61,6 +61,21 @@ def test_a_step_is_told_with_its_commits_and_the_command_that_finds_it(tmp_path:
     assert [two["changes"][0]["verdict"] for two in faster["series"]] == ["small", "small"]
 
 
+def test_the_command_names_stack_and_context_and_carries_what_was_set(tmp_path: Path) -> None:
+    """Else it would bisect another experiment than the one that was measured."""
+    experiment = {"file": "it.yaml", "text": "", "sets": ["measure.launches=5", "base.env.A=b c"]}
+    for at in range(12):
+        level = 10.8 if at >= 6 else 10.0
+        values = [level * (1 + 0.001 * (at % 3)), level, level]
+        commit = BAD if at >= 6 else GOOD
+        name = f"202601{1 + at:02d}-000000-aaaa"
+        stored(tmp_path, name, {"a": values, "b": values}, commit=commit, experiment=experiment)
+    series = history(tmp_path, "--stack", "b")["series"]
+    (command,) = series[0]["changes"][0]["bisect"]
+    ending = ["--stack", "b", "--set", "measure.launches=5", "--set", "base.env.A=b c"]
+    assert shlex.split(command)[-len(ending) :] == ending
+
+
 def test_without_a_step_nothing_is_told(tmp_path: Path) -> None:
     series(tmp_path, 12)
     (one,) = history(tmp_path)["series"]

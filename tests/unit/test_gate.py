@@ -100,3 +100,17 @@ def test_an_invalid_run_is_judged_where_the_thresholds_allow_it() -> None:
     found = gate.judge(demanded, [("a", 128), ("b", 128)], values, {})
     assert [one.outcome for one in found] == [Outcome.PASSED, Outcome.INVALID]
     assert gate.verdict(found, demanded, valid=False) == Outcome.PASSED
+
+
+def test_a_bound_may_say_for_itself_what_undecided_means() -> None:
+    demanded = thresholds.parse(
+        "undecided: warn\nbounds: {verify_ms: {max: 5, undecided: fail}, draft_ms: {max: 5}}"
+    )
+    unsure, fine = Seen(2, 1, 9, 3), Seen(1, 1, 1, 3)
+
+    def ended(verify: Seen, draft: Seen) -> Outcome:
+        values = {("a", 128, "verify_ms"): verify, ("a", 128, "draft_ms"): draft}
+        return gate.verdict(gate.judge(demanded, [("a", 128)], values, {}), demanded, valid=True)
+
+    assert ended(fine, unsure) == Outcome.PASSED
+    assert ended(unsure, fine) == Outcome.UNDECIDED

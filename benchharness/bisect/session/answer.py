@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchharness import attribution, metrics
@@ -34,6 +34,9 @@ PHASES = (
     "output_tok_s",
 )
 """What is compared of parent and culprit, beside the metric itself."""
+
+OF_CYCLES = ("output_tok_s", "decode_tok_s", "tpot_ms", "e2e_ms")
+"""Metrics of requests that cycles make: of others no phase is to blame."""
 
 ELIMINATED = 0.05
 """Probability below which a factor counts as eliminated."""
@@ -88,7 +91,7 @@ class _Answer:
             launches=self.standing.launches,
             hours=self.standing.hours,
             notes=(
-                *(one for _, hunt in self._axes for one in levels.other_changes(hunt, question.metric)),
+                *(one for _, hunt in self._axes for one in _other_changes(hunt, question.metric)),
                 *(note for leg in self.standing.state.legs for note in leg.notes),
             ),
         )
@@ -181,11 +184,13 @@ class _Answer:
     def _phase(self, seen: Sequence[Effect]) -> str:
         """The part of the cycle that makes the difference, or acceptance, or what comes before it."""
         question = self.standing.state.question
-        if observed.is_predicate(question.metric) or question.metric.startswith("start"):
+        if question.metric in (observed.FAILED, "start_s"):
             return "start"
         if question.metric.startswith("ttft"):
             return "prefill"
-        return main_phase(seen, question.contexts)
+        row = observed.named(question.metric)
+        told = row is not None and (row.table in ("cycles", "tokens") or row.name in OF_CYCLES)
+        return main_phase(seen, question.contexts) if told else ""
 
     def _effective(self, good: Place, bad: Place) -> dict[str, tuple[str, str]]:
         """What really ran differently, but for what differs between launches of one stack as well."""
@@ -239,7 +244,7 @@ def _held(hunt: AxisHunt, ends: Difference) -> float:
     if len(hunt.places) == 2:
         return 1 - ends.p
     good, bad = (hunt.places.index(place) for place in hunt.suspects())
-    return float(hunt.belief().probability[good:bad].sum())
+    return float(hunt.probability()[good:bad].sum())
 
 
 def _swapped(name: str, without: Place, with_: Place, one: Difference, level: float) -> Swapped:
@@ -253,6 +258,19 @@ def _swapped(name: str, without: Place, with_: Place, one: Difference, level: fl
 
 def _is_timed(launch: Launch, stack: str) -> bool:
     return launch.stack == stack and bool(launch.attestation.processes)
+
+
+def _other_changes(hunt: AxisHunt, metric: str) -> Iterator[str]:
+    """A sentence for each side of the suspects on which a point is not as that side's end is."""
+    if not isinstance(hunt.ends(), Difference):
+        return
+    good, bad = (hunt.places.index(place) for place in hunt.suspects())
+    for at, end in levels.unlike_their_end(hunt.values, good, bad):
+        here, there = (observed.plain(metric, float(hunt.values[one].mean())) for one in (at, end))
+        yield (
+            f"more than one change: {hunt.places[at].label} has {metric} {here:.4g}, and "
+            f"{hunt.places[end].label}, the end of its side, {there:.4g}; bisect between these two as well"
+        )
 
 
 def _unusable(hunt: Hunt) -> dict[str, str]:
@@ -287,17 +305,17 @@ def _other_points(hunt: AxisHunt) -> list[Eliminated]:
     """The points before and after the suspects, each side in one line."""
     if len(hunt.places) < 3:
         return []
-    belief = hunt.belief()
+    chances = hunt.probability()
     good, bad = hunt.suspects()
     places = list(hunt.places)
     low, high = places.index(good), places.index(bad)
     found = []
     if low > 0:
-        chance = float(belief.probability[:low].sum())
+        chance = float(chances[:low].sum())
         what = f"a point up to {good.label}"
         found.append(Eliminated(what, _side(hunt, places[: low + 1], "good", chance)))
     if high < len(places) - 1:
-        chance = float(belief.probability[high:].sum())
+        chance = float(chances[high:].sum())
         what = f"a point after {bad.label}, up to {places[-1].label}"
         found.append(Eliminated(what, _side(hunt, places[high:], "bad", chance)))
     return found

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from benchharness.bisect import search
 from benchharness.bisect.search import Axis, Belief, Observation, Prices, Prior
-from benchharness.bisect.session import deciding
+from benchharness.bisect.session import deciding, levels
 from benchharness.bisect.session.deciding import Ended, Outcome, Wanted
 from benchharness.bisect.session.difference import Difference
 from benchharness.bisect.session.observed import Observed
 from benchharness.bisect.session.state import Place, Role
+
+EXACT = 1e-9
+"""Spread of logs up to which counts of one point agree."""
+
+LIKELY_MODES = 0.5
+"""How likely starts come in modes, where those of the ends did."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,7 @@ class AxisHunt:
         repeats: trials a launch begins with.
         prices: what launches cost.
         prior: what earlier campaigns told.
+        running: index of the launch that runs still, which could stay for more; None where none does.
     """
 
     places: tuple[Place, ...]
@@ -35,6 +46,7 @@ class AxisHunt:
     repeats: int
     prices: Prices
     prior: Prior | None = None
+    running: int | None = None
 
     @property
     def good(self) -> Place:
@@ -68,28 +80,107 @@ class AxisHunt:
             if one.value is not None and one.stack in index
         ]
 
+    @cached_property
+    def values(self) -> list[NDArray[np.float64]]:
+        """Launches of each point."""
+        by_stack: dict[str, list[float]] = {place.stack: [] for place in self.places}
+        for one in self.observed:
+            if one.value is not None:
+                by_stack[one.stack].append(one.value)
+        return [np.array(by_stack[place.stack], dtype=float) for place in self.places]
+
+    @cached_property
+    def inner(self) -> AxisHunt:
+        """This hunt; where a point is like neither end, that between it and the end farther from it."""
+        if not isinstance(self.ends(), Difference) or self.ends_are_bimodal:
+            return self
+        low, high = levels.between_ends(self.values)
+        if (low, high) == (0, len(self.places) - 1):
+            return self
+        places = self.places[low : high + 1]
+        stacks = {place.stack for place in places}
+        observed = tuple(one for one in self.observed if one.stack in stacks)
+        return replace(self, places=places, observed=observed)
+
+    @property
+    def ends_are_bimodal(self) -> bool:
+        """Launches of the ends draw a slow mode: a point may then be like neither end by chance."""
+        ends = self.ends()
+        return isinstance(ends, Difference) and ends.bimodal
+
+    def probability(self) -> NDArray[np.float64]:
+        """Of each step of the axis, `len(places) - 1` of them, to be the change."""
+        found = np.zeros(len(self.places) - 1)
+        inner = self.inner
+        first = self.places.index(inner.good)
+        if len(inner.places) == 2:
+            found[first] = 1.0
+        else:
+            found[first : first + len(inner.places) - 1] = inner.belief().probability
+        return found
+
     def belief(self) -> Belief:
-        """Where the change lies, by all that was observed."""
-        return search.believe(self.axis(), self.observations(), self.prior)
+        """Where the change lies between the ends, as if there were one only."""
+        return self._belief
+
+    @cached_property
+    def _belief(self) -> Belief:
+        return search.believe(self.axis(), self.observations(), self._known())
+
+    def _known(self) -> Prior:
+        """What is known beforehand, and by the ends: which way it goes, and whether starts have modes."""
+        known = self.prior or Prior()
+        ends = self.ends()
+        if not isinstance(ends, Difference):
+            return known
+        modes = LIKELY_MODES if ends.bimodal else known.modes
+        if self._counted():  # exact counts fit modes as well as they fit anything
+            modes = 0.0
+        return replace(known, direction=1 if ends.mean > 0 else -1, modes=modes)
+
+    def _counted(self) -> bool:
+        """Launches of one point agree exactly: what is judged is counted, and not timed."""
+        return all(np.ptp(one) <= EXACT for one in self.values if one.size)
 
     def stop(self) -> search.Stop | None:
         """Why the search is over; None while it goes on."""
-        move = self._move()
+        move = self._move
         return move if isinstance(move, search.Stop) else None
 
+    @cached_property
     def _move(self) -> search.Move | search.Stop:
-        return search.next_move(self.axis(), self.observations(), self.belief(), self.prices, self.confidence)
+        return search.next_move(
+            self.axis(),
+            self.observations(),
+            self.belief(),
+            self.prices,
+            self.confidence,
+            running=self._running(),
+        )
+
+    def _running(self) -> int | None:
+        """The launch that runs, among the observations; an end is not stayed at."""
+        told = [one for one in self.observed if one.value is not None]
+        last = len(told) - 1
+        stays = last >= 0 and self.running is not None and told[last].launch == self.running
+        return last if stays and told[last].role == Role.SEARCH else None
 
     def suspects(self) -> tuple[Place, Place]:
         """The last good and the first bad point as far as that is known; those between can't be measured."""
         if len(self.places) == 2 or not isinstance(self.ends(), Difference):
             return self.good, self.bad
+        if self.inner is not self:
+            return self.inner.suspects()
         stop = self.stop()
         low, high = (stop.good, stop.bad) if stop else self.belief().range_(self.confidence)
         return self.places[low], self.places[high]
 
     def ends(self) -> Wanted | Ended | Difference:
         """Pre-flight and check of the ends (see `deciding.check_ends`)."""
+        return self._ends
+
+    @cached_property
+    def _ends(self) -> Wanted | Ended | Difference:
         return deciding.check_ends(self.good, self.bad, self.observed, self.confidence, self.repeats)
 
     def next(self) -> Wanted | Ended:
@@ -97,9 +188,11 @@ class AxisHunt:
         ends = self.ends()
         if not isinstance(ends, Difference):
             return ends
+        if self.inner is not self:
+            return self.inner.next()
         if len(self.places) == 2:
             return Ended(Outcome.FOUND, "the ends stand next to each other")
-        move = self._move()
+        move = self._move
         if isinstance(move, search.Stop):
             return self._confirm(move)
         at = self.places[move.point]
@@ -125,4 +218,5 @@ class AxisHunt:
         between = self.places.index(culprit) - self.places.index(parent) - 1
         if between == 0:
             return Ended(Outcome.FOUND, "confirmed on fresh launches")
-        return Ended(Outcome.RANGE, f"the {between} points between them can't be measured")
+        points = "the point" if between == 1 else f"the {between} points"
+        return Ended(Outcome.RANGE, f"{points} between them can't be measured")

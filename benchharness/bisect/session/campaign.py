@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from benchharness.bisect.session.state import Place, Role, Skipped, State, Step
 from benchharness.bisect.session.swap_hunt import SwapHunt
 from benchharness.errors import UsageError
 from benchharness.execute import Observer
-from benchharness.records import Plan, PlannedLaunch, Stack
+from benchharness.records import Launch, Plan, PlannedLaunch, Stack
 from benchharness.store import RunFolder, open_run
 
 Hunt = AxisHunt | FactorHunt | SwapHunt
@@ -47,6 +47,7 @@ class Campaign:
     legs: Legs
     cache: Path
     tell: Callable[[str], None]
+    _made: dict[str, Stack] = field(default_factory=dict)
 
     def standing(self) -> Standing:
         """What is known now."""
@@ -120,11 +121,14 @@ class Campaign:
         known = {stack.name for stack in plan.stacks}
         if place.stack in known:
             return plan.stack(place.stack)
+        if place.stack in self._made:
+            return self._made[place.stack]
         made = self.legs.stack(self.standing(), self.state.legs[-1], place)
         alone = replace(plan, stacks=(made,))
         execute.check(alone)
         resolved = execute.resolve(alone, self.cache, self.tell)
         self.folder.keep_diffs(execute.diffs(resolved, self.cache))
+        self._made[place.stack] = resolved.stacks[0]
         return resolved.stacks[0]
 
     def _longer(self, places: Sequence[Place], block: int, repeats: int) -> Plan:
@@ -133,8 +137,7 @@ class Campaign:
         for place in places:
             stacks.setdefault(place.stack, self.stack(place))
         random_ = random.Random(f"{self.state.question.seed} {block}")  # noqa: S311 - an order, not a secret
-        cells = [i for i, one in enumerate(plan.workloads) if one.context_tokens in self.contexts]
-        order = tuple(cell for _ in range(repeats) for cell in random_.sample(cells, len(cells)))
+        order = self._cells(repeats, random_)
         seed = random_.getrandbits(32)
         first = len(plan.launches)
         new = tuple(
@@ -143,15 +146,24 @@ class Campaign:
         )
         return replace(plan, stacks=tuple(stacks.values()), launches=(*plan.launches, *new))
 
-    @property
-    def contexts(self) -> tuple[int, ...]:
-        """Context lengths that are driven."""
-        return tuple(one.context_tokens for one in self.folder.run.plan.workloads)
-
     def _launch(self, index: int, observer: Observer) -> None:
         began = time.monotonic()
-        execute.run(self.folder, self.cache, observer, last=False, only=(index,))
+        last = index == len(self.folder.run.plan.launches) - 1
+        further = self._stay if last else None
+        execute.run(self.folder, self.cache, observer, last=False, only=(index,), further=further)
         self.write(self.state.ended(index, time.monotonic() - began))
+
+    def _stay(self, running: Launch) -> Sequence[int]:
+        """Workloads to drive once more in the launch that runs, where that tells most for its time."""
+        coming = Standing.of(self.folder.path, self.legs, running).next()
+        if not (isinstance(coming, Wanted) and coming.stay):
+            return ()
+        return self._cells(coming.repeats, random.Random(running.seed))  # noqa: S311
+
+    def _cells(self, repeats: int, random_: random.Random) -> tuple[int, ...]:
+        """All cells in random order, so many times."""
+        cells = range(len(self.folder.run.plan.workloads))
+        return tuple(cell for _ in range(repeats) for cell in random_.sample(cells, len(cells)))
 
     def skip(self, label: str, reason: str) -> Place:
         """Take a place out of the leg that goes on; UsageError for an end or an unknown one."""

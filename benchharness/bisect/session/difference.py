@@ -25,6 +25,7 @@ class Difference:
         p: how often no difference would look as large by chance.
         launches: on the smaller side.
         known: the launches say how much they differ among themselves.
+        bimodal: launches draw a slow mode when they start; what is told is the difference within a mode.
     """
 
     mean: float
@@ -33,6 +34,7 @@ class Difference:
     p: float
     launches: int
     known: bool
+    bimodal: bool = False
 
     def decided(self, level: float) -> bool:
         """The two differ, but for a chance of `level`."""
@@ -64,7 +66,8 @@ def between(
     if not found.known and min(one.size, other.size) >= 2:  # all agree exactly: counted, not timed
         found = Estimate(found.mean, 0.0, 1.0, found.launches, found.paired)
     spread = found.interval(level)
-    return Difference(found.mean, spread.low, spread.high, found.p, found.launches, found.known)
+    p, sure, modal = found.p, found.known, drawn is not None
+    return Difference(found.mean, spread.low, spread.high, p, found.launches, sure, modal)
 
 
 def _with_one(one: np.ndarray, other: np.ndarray) -> Estimate:

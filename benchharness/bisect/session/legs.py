@@ -60,8 +60,9 @@ class Legs:
                 usual_start_s=engines.named(base.engine).usual_start_s(base),
                 builds=_builds(leg),
             )
+            running = None if stored.running is None else stored.running.index
             return AxisHunt(
-                leg.places, mine, skipped, question.confidence, question.repeats, prices, self.prior
+                leg.places, mine, skipped, question.confidence, question.repeats, prices, self.prior, running
             )
         if leg.kind == "factors":
             return FactorHunt(leg, mine, skipped, question.confidence, question.repeats)

@@ -1,61 +1,78 @@
-"""Whether an axis holds one change: each side of it should be one level."""
+"""Whether an axis holds one change: each point should be like one of its ends."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
-from benchharness.bisect.session.axis_hunt import AxisHunt
-from benchharness.bisect.session.difference import RESOLUTION
-from benchharness.bisect.session.observed import plain
-from benchharness.bisect.session.state import Place
-
-LEVEL = 0.01
-"""Of all comparisons of an axis together."""
+Values = Sequence[NDArray[np.float64]]
+"""Launches of each point, in order; empty where none was measured."""
 
 LEAST = 0.02
 """Difference of logs below which a further change is not worth a word."""
 
+SURE = 1e-4
+"""Chance at which a point counts as like neither end: it is looked at after every launch."""
 
-def other_changes(hunt: AxisHunt, metric: str) -> Iterator[str]:
-    """A sentence for each side of the suspects on which a point is not as that side's end is."""
-    good, bad = hunt.suspects()
-    places = list(hunt.places)
-    low, high = places.index(good), places.index(bad)
-    logs = {place.label: _values(hunt, place) for place in places}
-    spread, freedom = _spread(list(logs.values()))
-    sides = ((places[0], places[1 : low + 1]), (places[-1], places[high:-1]))
-    count = max(1, sum(bool(logs[one.label].size) for _, side in sides for one in side))
+TOLD = 0.01
+"""The same where it is only told, for all points together."""
+
+
+def between_ends(values: Values) -> tuple[int, int]:
+    """Part of an axis to hunt on, where points show that there are several changes.
+
+    A point that is surely like neither end parts the axis; the part with the larger step is taken, and
+    parted again. Without such points it is the whole axis.
+    """
+    spread, freedom = _spread(values)
+    low, high = 0, len(values) - 1
+    while True:
+        odd = [
+            at
+            for at in range(low + 1, high)
+            if all(_differ(values[at], values[end], spread, freedom, SURE) for end in (low, high))
+        ]
+        if not odd:
+            return low, high
+        at = max(odd, key=lambda one: values[one].size)
+        middle = values[at].mean()
+        if abs(middle - values[low].mean()) >= abs(values[high].mean() - middle):
+            high = at
+        else:
+            low = at
+
+
+def unlike_their_end(values: Values, good: int, bad: int) -> Iterator[tuple[int, int]]:
+    """For each side of the suspects the first point that is not as that side's end is: point, end."""
+    spread, freedom = _spread(values)
+    last = len(values) - 1
+    sides = ((0, range(1, good + 1)), (last, range(bad, last)))
+    count = max(1, sum(bool(values[at].size) for _, side in sides for at in side))
     for end, side in sides:
-        for one in side:
-            mine, its = logs[one.label], logs[end.label]
-            if mine.size and its.size and _differ(mine, its, spread, freedom, LEVEL / count):
-                here, there = (plain(metric, float(values.mean())) for values in (mine, its))
-                yield (
-                    f"more than one change: {one.label} has {metric} {here:.4g}, and {end.label}, the end of "
-                    f"its side, {there:.4g}; bisect between these two as well"
-                )
+        for at in side:
+            if _differ(values[at], values[end], spread, freedom, TOLD / count):
+                yield at, end
                 break
 
 
-def _values(hunt: AxisHunt, place: Place) -> np.ndarray:
-    found = [one.value for one in hunt.observed if one.stack == place.stack and one.value is not None]
-    return np.array(found, dtype=float)
-
-
-def _spread(groups: list[np.ndarray]) -> tuple[float, int]:
-    """Variance of a launch about its place's mean, over all places, and its degrees of freedom."""
-    squares = sum(float(((one - one.mean()) ** 2).sum()) for one in groups if one.size)
-    freedom = sum(one.size - 1 for one in groups if one.size)
+def _spread(values: Values) -> tuple[float, int]:
+    """Variance of a launch about its point's mean, over all points, and its degrees of freedom."""
+    squares = sum(float(((one - one.mean()) ** 2).sum()) for one in values if one.size)
+    freedom = sum(one.size - 1 for one in values if one.size)
     return (squares / freedom if freedom else math.inf), freedom
 
 
-def _differ(one: np.ndarray, other: np.ndarray, spread: float, freedom: int, level: float) -> bool:
+def _differ(
+    one: NDArray[np.float64], other: NDArray[np.float64], spread: float, freedom: int, level: float
+) -> bool:
+    if not (one.size and other.size) or freedom < 1:
+        return False
     apart = abs(float(one.mean() - other.mean()))
-    if apart < max(LEAST, RESOLUTION) or freedom < 1:
+    if apart < LEAST:
         return False
     error = math.sqrt(spread * (1 / one.size + 1 / other.size))
     return error == 0 or float(2 * special.stdtr(freedom, -apart / error)) < level

@@ -1,7 +1,7 @@
 """What launches of a campaign measured, as values that a search can stand on.
 
 A launch's value is the mean of the logs over its trials and context lengths: logs, since stacks differ by
-factors, and since all context lengths then weigh the same. `failed` alone is 0 or 1 as it is.
+factors, and since all context lengths then weigh the same. Predicates are 0 or 1 as they are.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ from benchharness.store import StoredRun
 
 FAILED = "failed"
 """A predicate: 1 where a launch didn't start or died, 0 where it served to the end."""
+
+SCRIPT_FAILS = "script_fails"
+"""A predicate: 1 where `measure.script` ended with a status other than 0, 0 where with 0."""
+
+UNTESTABLE = 125
+"""Exit status by which a script says that it can't tell, as `git bisect run` takes it."""
+
+PREDICATES = (FAILED, SCRIPT_FAILS)
 
 
 @dataclass(frozen=True)
@@ -53,11 +61,11 @@ class Observed:
 
 def is_predicate(metric: str) -> bool:
     """The metric is 0 or 1 for a launch, and no measurement of it."""
-    return metric == FAILED
+    return metric in PREDICATES
 
 
 def named(metric: str) -> Metric | None:
-    """The metric of that name, None for `failed`; UsageError for an unknown one."""
+    """The metric of that name, None for a predicate; UsageError for an unknown one."""
     return None if is_predicate(metric) else metrics.named(metric)
 
 
@@ -85,8 +93,13 @@ def _of_launch(
 ) -> Observed:
     if launch.status == LaunchStatus.UNBUILDABLE:
         return Observed(*common, value=None, unknown=f"unbuildable: {launch.reason}", unbuildable=True)
-    if is_predicate(metric) and launch.status in (LaunchStatus.FAILED, LaunchStatus.DONE):
+    if metric == FAILED and launch.status in (LaunchStatus.FAILED, LaunchStatus.DONE):
         return Observed(*common, value=float(launch.status == LaunchStatus.FAILED))
+    if metric == SCRIPT_FAILS and launch.script is not None:
+        code = launch.script.exit_code
+        if code in (None, UNTESTABLE):
+            return Observed(*common, value=None, unknown="the script could not tell")
+        return Observed(*common, value=float(code != 0))
     if launch.status != LaunchStatus.DONE:
         return Observed(*common, value=None, unknown=f"{launch.status}: {launch.reason}")
     trials = values.get(launch.index, ())

@@ -14,6 +14,7 @@ from benchharness.bisect.session.legs import Hunt, Legs
 from benchharness.bisect.session.observed import Observed
 from benchharness.bisect.session.state import State
 from benchharness.bisect.session.swap_hunt import SwapHunt
+from benchharness.records import Launch
 from benchharness.store import StoredRun, open_run
 
 
@@ -34,9 +35,9 @@ class Standing:
     legs: Legs
 
     @classmethod
-    def of(cls, path: Path, legs: Legs) -> Standing:
-        """Read it; UsageError where that can't be done."""
-        return cls(path, state.read(path), open_run(path), legs)
+    def of(cls, path: Path, legs: Legs, running: Launch | None = None) -> Standing:
+        """Read it, with a launch that runs still; UsageError where that can't be done."""
+        return cls(path, state.read(path), open_run(path, running), legs)
 
     @cached_property
     def seen(self) -> tuple[Observed, ...]:

@@ -68,6 +68,15 @@ def test_counted_values_that_agree_exactly_are_told_apart() -> None:
     assert hunt.suspects()[1].label == "c11"
 
 
+def test_of_three_counted_levels_the_largest_step_is_the_change() -> None:
+    levels = {label: math.log(65.0) for label in LABELS}
+    levels |= {label: math.log(52.0) for label in LABELS[11:13]}
+    levels |= {label: math.log(50.0) for label in LABELS[13:]}
+    hunt, ended = hunted(axis(LABELS), Machine(levels.__getitem__))
+    assert ended is not None and ended.outcome is Outcome.FOUND
+    assert hunt.suspects()[1].label == "c11"
+
+
 def test_unbuildable_points_are_routed_around_and_widen_the_answer() -> None:
     gone = {LABELS[at]: "no wheel" for at in (9, 10, 11, 15)}
     hunt, ended = hunted(axis(LABELS), machine(11, 0.4, 0.02, seed=2, broken=gone))
@@ -107,7 +116,7 @@ def test_a_change_that_does_not_show_on_fresh_launches_is_not_called_found() -> 
 def test_a_slow_mode_drawn_at_the_start_does_not_lead_into_the_wrong_half() -> None:
     """T11: 2.55 ms, or 4.12 ms with a chance of 0.6, drawn at each start; the change is a loss of 30 %."""
     wrong, named = 0, 0
-    for seed in range(40):
+    for seed in range(200):
         random_ = random.Random(seed)
         change_at = random_.randrange(1, len(LABELS))
 
@@ -119,5 +128,5 @@ def test_a_slow_mode_drawn_at_the_start_does_not_lead_into_the_wrong_half() -> N
         if ended is not None and ended.outcome is Outcome.FOUND:
             named += 1
             wrong += hunt.suspects()[1].label != LABELS[change_at]
-    assert wrong <= 2  # 5 %
-    assert named >= 30
+    assert wrong <= 10  # 5 %
+    assert named >= 150, named

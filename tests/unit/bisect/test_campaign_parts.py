@@ -7,12 +7,11 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from hunting import PRICES, axis
 
 from benchharness.bisect.session import difference, levels, state
 from benchharness.bisect.session.answer import main_phase
-from benchharness.bisect.session.axis_hunt import AxisHunt
 from benchharness.bisect.session.deciding import Ended, Outcome, Wanted
 from benchharness.bisect.session.effects import Effect
 from benchharness.bisect.session.observed import Observed, scaled
@@ -57,21 +56,22 @@ def test_a_slow_mode_drawn_at_the_start_is_taken_out_of_the_difference() -> None
 # --- more than one change
 
 
-def hunt(values: dict[str, float]) -> AxisHunt:
-    places = axis([f"c{number}" for number in range(8)])
-    found = [
-        seen(label, math.log(value) + noise, block)
-        for label, value in values.items()
-        for block, noise in enumerate((0.0, 0.004, -0.004, 0.002, -0.002, 0.003))
-    ]
-    return AxisHunt(places, tuple(found), {}, 0.95, 1, PRICES)
+def values(*levels_: float) -> list[np.ndarray]:
+    noise = np.array([0.0, 0.004, -0.004, 0.002])
+    return [np.log(level) + noise if level else np.array([]) for level in levels_]
 
 
-def test_a_point_that_is_like_neither_end_is_named() -> None:
-    one = hunt({"c0": 75.0, "c3": 23.0, "c4": 142.0, "c7": 142.0})
-    (sentence,) = levels.other_changes(one, "drafted_tokens")
-    assert "c3 has drafted_tokens 23.01, and c0, the end of its side, 75.04" in sentence
-    assert list(levels.other_changes(hunt({"c0": 75.0, "c3": 75.2, "c4": 142.0, "c7": 142.1}), "x")) == []
+def test_points_that_are_like_neither_end_part_the_axis_at_the_larger_step() -> None:
+    assert levels.between_ends(values(75, 0, 75.2, 142, 0, 142)) == (0, 5)
+    assert levels.between_ends(values(142, 142, 0, 23, 0, 75)) == (0, 3)
+    assert levels.between_ends(values(75, 0, 23, 0, 142, 142)) == (2, 5)
+    exact = [np.log([one, one]) for one in (65.0, 65.0, 52.0, 50.0)]
+    assert levels.between_ends(exact) == (0, 2)
+
+
+def test_a_point_that_is_not_as_the_end_of_its_side_is_told() -> None:
+    assert list(levels.unlike_their_end(values(75, 0, 23, 142, 0, 142), 2, 3)) == [(2, 0)]
+    assert list(levels.unlike_their_end(values(75, 0, 75.1, 142, 0, 142.2), 2, 3)) == []
 
 
 # --- swaps

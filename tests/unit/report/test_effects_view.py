@@ -29,6 +29,7 @@ from benchharness.stats import fraction
 from benchharness.store import StoredRun, create, open_run
 
 EXPERIMENT = Path(__file__).parents[3] / "experiments" / "sglang-two-gpus-nccl.yaml"
+PUBLISHED = Path(__file__).parents[3] / "results" / "published"
 GRAPHS = "disable-cuda-graph"
 MAIN = {"NCCL_PROTO", "NCCL_ALGO", "NCCL_P2P_DISABLE", "speculative-algorithm", GRAPHS}
 WORK = Workload(512, 8, 1)
@@ -163,9 +164,31 @@ def test_nothing_left_to_judge_noise_by_is_said(stored: StoredRun) -> None:
     )
 
 
+def test_within_a_level_only_its_cells_count(stored: StoredRun) -> None:
+    (one, *_) = effects_view.of_run(stored, within={"graphs": "off"})
+    (effect,) = one.fit.effects
+    assert (one.cells, effect.name) == (2, "NCCL_PROTO Simple/LL")
+    assert effects_view.changes(effect)[0] == pytest.approx(32 / 12 - 1)
+
+
+def test_levels_stand_in_the_files_order_whichever_cells_were_measured() -> None:
+    run = next((PUBLISHED / "sglang-two-gpus-nccl").glob("*/run.json")).parent
+    for level in ("true", "unset"):
+        found = effects_view.of_run(open_run(run), within={GRAPHS: level})
+        names = [effect.name for effect in found[0].fit.effects]
+        assert names[:3] == ["NCCL_PROTO LL128/LL", "NCCL_PROTO Simple/LL", "NCCL_ALGO allreduce:tree/Ring"]
+
+
+def test_an_interaction_names_no_levels_of_a_factor_with_two(stored: StoredRun) -> None:
+    (one, *_) = effects_view.of_run(stored, ["graphs"])
+    assert effects_view.short_name("NCCL_PROTO Simple/LL x graphs off/on", one.fit) == "NCCL_PROTO x graphs"
+
+
 def test_an_unknown_factor_is_refused_by_name(stored: StoredRun) -> None:
     with pytest.raises(UsageError, match=r"no factor 'graph'.*graphs"):
         effects_view.of_run(stored, ["graph"])
+    with pytest.raises(UsageError, match=r"no factor 'graph'.*graphs"):
+        effects_view.of_run(stored, within={"graph": "on"})
 
 
 def test_ends_that_can_not_be_told_are_null_for_programs(stored: StoredRun) -> None:

@@ -49,10 +49,14 @@ require: any
 confidence: 0.9
 bounds:
   ttft_ms: {max: 200, context_tokens: [128, 2048], stack: eagle3}
+  itl_ms: {max: 9, undecided: fail}
 """
     found = thresholds.parse(text)
-    assert found.bounds == (Bound("ttft_ms", Limit.AT_MOST, 200, "<= 200", ("eagle3",), (128, 2048)),)
-    assert (found.undecided, found.require_valid, found.confidence) == (Undecided.WARN, False, 0.9)
+    assert found.bounds == (
+        Bound("ttft_ms", Limit.AT_MOST, 200, "<= 200", ("eagle3",), (128, 2048), Undecided.WARN),
+        Bound("itl_ms", Limit.AT_MOST, 9, "<= 9", (), (), Undecided.FAIL),
+    )
+    assert (found.require_valid, found.confidence) == (False, 0.9)
 
 
 @pytest.mark.parametrize(

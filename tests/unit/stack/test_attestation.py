@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchharness.records import EngineFacts, Environment, ProcessReport, Stack
+from benchharness.records import Attestation, EngineFacts, Environment, ProcessReport, Stack
 from benchharness.stack import attestation
 
 DECLARED = {"NCCL_ALGO": "Ring", "NCCL_NVLS_ENABLE": "1", "HF_TOKEN": "hush", "PLAIN": "x y'$z"}
@@ -124,6 +124,22 @@ def test_two_attestations_can_be_diffed() -> None:
     assert attestation.difference(taken("Ring", "0.4.2"), taken("Tree", "0.4.4")) == {
         "env.NCCL_ALGO": ("Ring", "Ring | Tree"),
         "packages.sgl-kernel": ("0.4.2", "0.4.4"),
+    }
+
+
+def test_what_nccl_said_of_its_ranks_is_compared_fact_by_fact() -> None:
+    def taken(pid: int, *paths: str) -> Attestation:
+        ranks = {
+            str(rank): {"version": "2.28.9", "paths": [path], "channels": 24, "env": {"NCCL_ALGO": "Ring"}}
+            for rank, path in enumerate(paths)
+        }
+        notes = [f"node:{pid}:{pid} [0] NCCL INFO NCCL_ALGO set by environment", "AllReduce |   1      0"]
+        return Attestation(settings={"nccl_ranks": ranks, "all_reduce_notes": notes})
+
+    one = taken(7, "P2P/IPC", "P2P/IPC")
+    assert attestation.difference(one, taken(8, "P2P/IPC", "P2P/IPC")) == {}
+    assert attestation.difference(one, taken(7, "P2P/IPC", "SHM/direct/direct")) == {
+        "settings.nccl_ranks.paths": ("P2P/IPC", "P2P/IPC | SHM/direct/direct")
     }
 
 
