@@ -47,7 +47,7 @@ def command(
         second = Side(first.stored, second.stack)
 
     from benchharness.plan import refuse_other_work
-    from benchharness.report import compare_view, console, until_view, waterfall_view
+    from benchharness.report import compare_view, console, figures_view, until_view, waterfall_view
     from benchharness.stack import attestation
     from benchharness.stats import compare, twolevel
     from benchharness.stats.client_error import ClientError
@@ -78,19 +78,23 @@ def command(
         first.conditions(second),
         rulers,
     )
+    values = {m.name: (first.requests(m), second.requests(m)) for m in chosen if not m.fewest}
     spread = {
-        (metric.name, context): parts
-        for metric in chosen
-        if not metric.fewest
-        for context, parts in twolevel.of_cells(
-            first.requests(metric), second.requests(metric), same_run=same_run
-        ).items()
+        (name, context): parts
+        for name, sides in values.items()
+        for context, parts in twolevel.of_cells(*sides, same_run=same_run).items()
+    }
+    figures = {
+        (name, context): both_sides
+        for name, sides in values.items()
+        for context, both_sides in twolevel.intervals_of_cells(*sides).items()
     }
     steps = waterfall_view.waterfall(*means)
     people = console.people(as_json)
     compare_view.show(people, first.name, second.name, apart, cells)
     if same_run:
         until_view.note(people, first.stored)
+    figures_view.show(people, figures)
     compare_view.show_spread(people, spread)
     waterfall_view.show_waterfall(people, steps)
     tables = first.stored.connect(first.stack), second.stored.connect(second.stack)
@@ -103,6 +107,7 @@ def command(
         more = {
             "waterfall": waterfall_view.document(steps),
             "spread": compare_view.spread_document(spread),
+            "figures": figures_view.document(figures),
             "waterfall_by_position": parts,
             "acceptance_falls_from": {str(context): position for context, position in falls.items()},
         }

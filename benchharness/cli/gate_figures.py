@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchharness.cli.stack_name import Side, both
+from benchharness.errors import HarnessError
 from benchharness.gate import Cell, Seen
 from benchharness.metrics import METRICS, Metric
 from benchharness.records import Stack
@@ -110,16 +111,17 @@ def changes(
         for cell in cells:
             seen = Seen(cell.change, cell.low, cell.high, cell.launches, cell.reason)
             if not same_run:
-                seen = _between_campaigns(seen, cell, baseline, confidence, results)
+                others = [one.path for one in runs(results) if one.path.resolve() != candidate.path.resolve()]
+                seen = _between_campaigns(seen, cell, baseline, confidence, others)
             found[stack, cell.context_tokens, cell.metric] = seen
     return found
 
 
 def _between_campaigns(
-    seen: Seen, cell: compare.Cell, baseline: Side, confidence: float, results: Path
+    seen: Seen, cell: compare.Cell, baseline: Side, confidence: float, others: Sequence[Path]
 ) -> Seen:
     """The interval widened by the spread between campaigns; without ends where none is known."""
-    spread = campaigns.spread(_campaign_means(baseline, cell, results))
+    spread = campaigns.spread(_campaign_means(baseline, cell, others))
     if spread is None:
         reason = (
             f"fewer than {campaigns.FEWEST} runs of the baseline's stack are stored, so nothing tells how "
@@ -135,21 +137,31 @@ def _between_campaigns(
     return replace(seen, low=math.expm1(middle - whole), high=math.expm1(middle + whole))
 
 
-def _campaign_means(baseline: Side, cell: compare.Cell, results: Path) -> list[float]:
-    """The metric's mean in every stored run of the same stack, machine and work."""
+def _campaign_means(baseline: Side, cell: compare.Cell, others: Sequence[Path]) -> list[float]:
+    """The metric's mean in every run, but for the judged one, of the same stack, machine and work."""
+    found: list[float] = []
+    for path in others:
+        try:
+            stored = baseline.stored if path == baseline.stored.path else open_run(path)
+            found += _means_of_same(stored, baseline, cell)
+        except HarnessError:  # what is wrong with another run is no matter of this gate
+            continue
+    return found
+
+
+def _means_of_same(stored: StoredRun, baseline: Side, cell: compare.Cell) -> list[float]:
+    """The metric's mean over each stack of a run that is the baseline's, measured alike; often none."""
+    if Side(stored, baseline.stack).conditions(baseline) or stored.run.plan.workloads != (
+        baseline.stored.run.plan.workloads
+    ):
+        return []
     wanted = _identity(baseline.stored.run.plan.stack(baseline.stack))
     found = []
-    for summary in runs(results):
-        stored = baseline.stored if summary.path == baseline.stored.path else open_run(summary.path)
-        if Side(stored, baseline.stack).conditions(baseline) or stored.run.plan.workloads != (
-            baseline.stored.run.plan.workloads
-        ):
-            continue
-        for stack in stored.run.plan.stacks:
-            if _identity(stack) == wanted:
-                means = Side(stored, stack.name).means([METRICS[cell.metric]])
-                rows = means[means["context_tokens"] == cell.context_tokens]
-                found.append(float(rows[cell.metric].mean()))
+    for stack in stored.run.plan.stacks:
+        if _identity(stack) == wanted:
+            means = Side(stored, stack.name).means([METRICS[cell.metric]])
+            rows = means[means["context_tokens"] == cell.context_tokens]
+            found.append(float(rows[cell.metric].mean()))
     return found
 
 

@@ -136,7 +136,7 @@ def _judged(series: Series, margin: float, confidence: float) -> Judged:
 
 def _told(series: Series, change: Change, margin: float) -> Told:
     from benchharness.cli.stack_name import Side
-    from benchharness.errors import UsageError
+    from benchharness.errors import HarnessError
     from benchharness.report.compare_view import Apart
     from benchharness.report.history_view import Told, verdict
     from benchharness.stack import attestation
@@ -152,7 +152,7 @@ def _told(series: Series, change: Change, margin: float) -> Told:
             first.conditions(second),
             first.other_ruler(second),
         )
-    except UsageError:  # a run that another table of is damaged still has its values
+    except HarnessError:  # a run that another table of is damaged still has its values
         return Told(change, word, before, after, Apart({}, {}))
     return Told(change, word, before, after, apart, _commands(series, second, apart))
 

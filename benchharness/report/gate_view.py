@@ -46,7 +46,8 @@ def show(console: Console, findings: Sequence[GateFinding], verdict: Outcome, re
     console.print(lines)
     for reason in dict.fromkeys(one.reason for one in findings if one.reason):
         console.print(f"{sum(one.reason == reason for one in findings)} x {escape(reason)}")
-    console.print(f"The gate has [{_STYLES[verdict]}]{verdict}[/{_STYLES[verdict]}].")
+    ends = "is" if verdict in (Outcome.UNDECIDED, Outcome.INVALID) else "has"
+    console.print(f"The gate {ends} [{_STYLES[verdict]}]{verdict}[/{_STYLES[verdict]}].")
 
 
 def _figures(one: GateFinding) -> tuple[str, str]:

@@ -227,6 +227,18 @@ def interval(
     return Spread(value, low, high, Method.LAUNCH_T, len(groups), reason)
 
 
+def intervals_of_cells(baseline: pd.DataFrame, candidate: pd.DataFrame) -> dict[int, tuple[Spread, Spread]]:
+    """Each side's figure at each context that both measured; rows of `launch_means.request_values`."""
+    sides = [
+        {
+            int(str(context)): interval([values.to_numpy() for _, values in rows.groupby("launch")["value"]])
+            for context, rows in side.groupby("context_tokens")
+        }
+        for side in (baseline, candidate)
+    ]
+    return {context: (sides[0][context], sides[1][context]) for context in sorted(sides[0].keys() & sides[1])}
+
+
 def fewest_observations(percentile: float) -> int:
     """Observations of which 95 % of samples have some on both sides of a percentile."""
     return fewest_for(percentile)

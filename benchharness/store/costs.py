@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchharness.errors import UsageError
+from benchharness.errors import HarnessError
 from benchharness.plan import Cost, requests_of
 from benchharness.records import LaunchStatus
 from benchharness.store.listing import runs
@@ -17,7 +17,7 @@ def of_stacks(results: Path, experiment: str) -> dict[str, Cost]:
         try:
             stored = open_run(summary.path)
             launches = stored.launches
-        except UsageError:
+        except HarnessError:
             continue
         plan = stored.run.plan
         costs: dict[str, Cost] = {}

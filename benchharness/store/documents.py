@@ -57,12 +57,19 @@ def disk_error(path: Path, error: OSError) -> InfrastructureError:
 
 
 def read(path: Path, kind: type[_T]) -> _T:
-    """Read a record; UsageError where the file is missing, damaged or from a newer version."""
+    """Read a record; UsageError where the file is missing, damaged or from a newer version.
+
+    Raises InfrastructureError where the disk does not give it.
+    """
     try:
         document = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise UsageError(f"{path} is missing", "is this a run's folder?") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InfrastructureError(
+            f"cannot read {path}: {error.strerror or error}", "see to the disk and to its permissions"
+        ) from None
+    except ValueError as error:
         raise UsageError(f"{path} cannot be read: {error}", DAMAGED) from None
     if isinstance(document, dict) and "format_version" in document:
         document = migrated(document, path)

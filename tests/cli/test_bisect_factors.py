@@ -56,7 +56,7 @@ def test_t10_the_culprit_is_a_dependency(tmp_path: Path) -> None:
                 "0.5.2 & 2.28": {"unbuildable": "flashinfer 0.5.2 needs nccl < 2.28"}
             },
         },
-        contexts=[64, 1024, 2048],
+        contexts=[16, 1024, 2048],
     )
     ended = bisect(tmp_path, "--metric", "verify_ms")
     found = ended.document
@@ -66,7 +66,7 @@ def test_t10_the_culprit_is_a_dependency(tmp_path: Path) -> None:
     ), ended.err
     assert found["range"] == ["a5 & 0.3.17", "a9 & 0.3.18"]
     assert found["phase"] == "verify"
-    # The profile by context: nothing at 64 tokens, more and more beyond.
+    # The profile by context: nothing at 16 tokens, more and more beyond.
     assert found["contexts"] == [1024, 2048]
     assert any("only together with source" in note for note in found["notes"])
     swaps = {one["direction"]: one for one in found["swaps"]}

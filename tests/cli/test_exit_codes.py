@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +134,68 @@ def test_another_machine_ends_2_unless_it_is_allowed_by_name(tmp_path: Path) -> 
         "gate", here, "--results", ".", "--thresholds", "gate.yaml", "--baseline", there, cwd=tmp_path
     )
     ended.refused(2, "machine.kernel is 6.2 and 6.1", "--allow machine.kernel")
+
+
+def test_a_run_that_the_disk_does_not_give_ends_5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = stored(tmp_path, "r", {"a": FAST, "b": SLOW})
+    read = Path.read_bytes
+
+    def broken(path: Path) -> bytes:
+        if path.name == "launch.json":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", broken)
+    ended = called("compare", f"{run}:a", f"{run}:b", "--json")
+    ended.refused(5, "cannot read", "launch.json: Input/output error", "see to the disk")
+    assert json.loads(ended.out)["exit_status"] == 5
+    assert gate(tmp_path, run, 'bounds: {cycle_ms: "<= 40"}').status == 5
+
+
+def test_three_runs_of_the_baseline_let_a_stored_one_decide_and_damaged_ones_are_passed_over(
+    tmp_path: Path,
+) -> None:
+    old = [stored(tmp_path, f"r{at}", {"a": [value + 0.001 * at for value in FAST]}) for at in range(4)]
+    slow = stored(tmp_path, "slow", {"a": [2 * value for value in FAST]})
+    next(old[3].glob("launches/000/trials/*/trial.json")).write_text("{")
+    judged = gate(tmp_path, slow, "bounds: {cycle_ms: +10 %}", "--baseline", old[0])
+    assert judged.status == 1, judged.err
+    next(old[2].glob("launches/000/trials/*/trial.json")).write_text("{")
+    assert gate(tmp_path, slow, "bounds: {cycle_ms: +10 %}", "--baseline", old[0]).status == 3
+
+
+def test_all_decisions_of_a_gate_share_the_doubt(tmp_path: Path) -> None:
+    """Bounds on other cells widen the interval of a change as they do that of a value."""
+    there = stored(tmp_path, "r1", {"a": NOISY, "b": FAST})
+    for at in (2, 3):
+        stored(tmp_path, f"r{at}", {"a": NOISY, "b": FAST})
+
+    def high(bounds: str) -> float:
+        ended = gate(tmp_path, there, f"bounds: {{{bounds}}}", "--baseline", f"{there}:a")
+        (one,) = (f for f in json.loads(ended.out)["findings"] if f["relative"])
+        return float(one["high"])
+
+    alone = high("cycle_ms: {change: +900 %, stack: b}")
+    among = high('cycle_ms: [{change: +900 %, stack: b}, "<= 40"], e2e_ms: "<= 40", accept_length: "<= 9"')
+    assert among > 1.5 * alone
+
+
+@pytest.mark.parametrize(
+    ("launches", "method"), [(1, "Student"), (9, "Student"), (10, "hierarchical bootstrap")]
+)
+def test_each_sides_interval_is_made_as_the_number_of_launches_asks(
+    tmp_path: Path, launches: int, method: str
+) -> None:
+    values = [10 + 0.1 * (at % 3) for at in range(launches)]
+    run = stored(tmp_path, "r", {"a": values, "b": values})
+    ended = called("compare", f"{run}:a", f"{run}:b", "--metric", "cycle_ms", "--json")
+    for side in ended.document["figures"]:
+        assert side["method"].startswith(method) and side["launches"] == launches
+        if launches == 1:
+            assert side["high"] is None and "one launch" in side["reason"]
+        else:
+            assert side["low"] < side["value"] < side["high"] < 11
+    assert (f"95 % by {method}" in " ".join(ended.err.split())) == (launches > 1)
 
 
 def test_what_can_not_be_written_ends_5(tmp_path: Path) -> None:

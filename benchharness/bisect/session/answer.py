@@ -38,6 +38,9 @@ PHASES = (
 OF_CYCLES = ("output_tok_s", "decode_tok_s", "tpot_ms", "e2e_ms")
 """Metrics of requests that cycles make: of others no phase is to blame."""
 
+WORTH = 0.01
+"""Change of a context from which on it counts as affected."""
+
 ELIMINATED = 0.05
 """Probability below which a factor counts as eliminated."""
 
@@ -82,7 +85,11 @@ class _Answer:
             better=found is not None and _is_better(question.metric, found.mean),
             phase=self._phase(seen),
             effects=seen,
-            contexts=tuple(one.context_tokens for one in seen if one.metric == question.metric and one.sure),
+            contexts=tuple(
+                one.context_tokens
+                for one in seen
+                if one.metric == question.metric and one.sure and abs(one.change) > WORTH
+            ),
             declared=self._declared(good, bad),
             effective=self._effective(good, bad),
             swaps=self._swaps(),
