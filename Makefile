@@ -26,7 +26,7 @@ $(VENV)/.dev: $(VENV)/.core
 demo: $(VENV)/.core ## Launch a real engine with speculative decoding, measure it, compare
 	$(BIN)/benchharness run experiments/quickstart.yaml
 
-# Six launches of each stack decide the bounds also where a starved client spoils two. An invalid run is the gate's to judge.
+# Six launches of each stack decide also where a starved client spoils two. An invalid run is the gate's to judge.
 GATE := --thresholds experiments/gates/quickstart.yaml
 gate: $(VENV)/.core ## Run the quickstart with six launches of each stack and gate it
 	$(BIN)/benchharness run experiments/quickstart.yaml --set name=quickstart-gate \

@@ -229,6 +229,10 @@ def _means(
     ]
 
 
+def _mib(size: int | None) -> float | None:
+    return size / (1 << 20) if size else None
+
+
 def _trials(run: Path, by_stack: Mapping[str, _Wanted], first: int) -> Iterator[views.TrialRow]:
     """The trials of a run that count; launches are numbered from `first` on, all different.
 
@@ -251,4 +255,8 @@ def _trials(run: Path, by_stack: Mapping[str, _Wanted], first: int) -> Iterator[
                 int(trial["workload"]["context_tokens"]),
                 trial.get("engine_cpu_s"),
                 trial.get("output_tokens"),
+                gpu_memory_mib=_mib(sum(gpu.get("memory_bytes") or 0 for gpu in trial.get("gpus", ()))),
+                start_s=launch.get("start_s") or None,
+                max_rss_mib=_mib((launch.get("server_exit") or {}).get("max_rss_bytes")),
+                script_value=(launch.get("script") or {}).get("value"),
             )

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchharness import attribution, metrics
-from benchharness.bisect.session import deciding, effects, levels, observed
+from benchharness import metrics
+from benchharness.bisect.session import deciding, effects, eliminated, levels, observed, phase
 from benchharness.bisect.session.axis_hunt import AxisHunt
 from benchharness.bisect.session.deciding import Ended, Outcome
 from benchharness.bisect.session.difference import Difference
@@ -23,26 +23,8 @@ from benchharness.plan import differences
 from benchharness.records import Launch
 from benchharness.stack import attestation
 
-PHASES = (
-    "cycle_ms",
-    "draft_ms",
-    "verify_ms",
-    "draft_extend_ms",
-    "accept_length",
-    "ttft_ms",
-    "decode_tok_s",
-    "output_tok_s",
-)
-"""What is compared of parent and culprit, beside the metric itself."""
-
-OF_CYCLES = ("output_tok_s", "decode_tok_s", "tpot_ms", "e2e_ms")
-"""Metrics of requests that cycles make: of others no phase is to blame."""
-
 WORTH = 0.01
 """Change of a context from which on it counts as affected."""
-
-ELIMINATED = 0.05
-"""Probability below which a factor counts as eliminated."""
 
 
 def verdict(standing: Standing, ended: Ended) -> Verdict:
@@ -184,7 +166,7 @@ class _Answer:
             return ()
         question = self.standing.state.question
         row = observed.named(question.metric)
-        wanted = [metrics.named(name) for name in PHASES]
+        wanted = [metrics.named(name) for name in phase.PHASES]
         wanted += [row] if row is not None and row not in wanted else []
         return effects.between(self.standing.stored, first.stack, second.stack, wanted, question.confidence)
 
@@ -196,8 +178,8 @@ class _Answer:
         if question.metric.startswith("ttft"):
             return "prefill"
         row = observed.named(question.metric)
-        told = row is not None and (row.table in ("cycles", "tokens") or row.name in OF_CYCLES)
-        return main_phase(seen, question.contexts) if told else ""
+        told = row is not None and phase.is_told(row)
+        return phase.main_phase(seen, question.contexts) if told else ""
 
     def _effective(self, good: Place, bad: Place) -> dict[str, tuple[str, str]]:
         """What really ran differently, but for what differs between launches of one stack as well."""
@@ -236,7 +218,11 @@ class _Answer:
         for hunt in self.standing.hunts:
             if isinstance(hunt, SwapHunt) or not self._searched(hunt):
                 continue
-            found += _other_factors(hunt) if isinstance(hunt, FactorHunt) else _other_points(hunt)
+            found += (
+                eliminated.other_factors(hunt)
+                if isinstance(hunt, FactorHunt)
+                else eliminated.other_points(hunt)
+            )
         return tuple(found)
 
 
@@ -294,65 +280,3 @@ def _is_better(metric: str, shift: float) -> bool:
         if direction == metrics.Direction.LOWER
         else (shift > 0 and direction == metrics.Direction.HIGHER)
     )
-
-
-def _other_factors(hunt: FactorHunt) -> list[Eliminated]:
-    ends = hunt.ends()
-    if not isinstance(ends, Difference) or hunt.count < 2:
-        return []
-    belief = hunt.belief(ends)
-    return [
-        Eliminated(name, f"belongs to the culprit with a chance of {float(belief.marginal[index]):.1%} only")
-        for index, name in enumerate(hunt.leg.factors)
-        if index not in belief.best and belief.marginal[index] < ELIMINATED
-    ]
-
-
-def _other_points(hunt: AxisHunt) -> list[Eliminated]:
-    """The points before and after the suspects, each side in one line."""
-    if len(hunt.places) < 3:
-        return []
-    chances = hunt.probability()
-    good, bad = hunt.suspects()
-    places = list(hunt.places)
-    low, high = places.index(good), places.index(bad)
-    found = []
-    if low > 0:
-        chance = float(chances[:low].sum())
-        what = f"a point up to {good.label}"
-        found.append(Eliminated(what, _side(hunt, places[: low + 1], "good", chance)))
-    if high < len(places) - 1:
-        chance = float(chances[high:].sum())
-        what = f"a point after {bad.label}, up to {places[-1].label}"
-        found.append(Eliminated(what, _side(hunt, places[high:], "bad", chance)))
-    return found
-
-
-def _side(hunt: AxisHunt, places: Sequence[Place], name: str, chance: float) -> str:
-    stacks = {place.stack for place in places}
-    launches = sum(one.stack in stacks and one.value is not None for one in hunt.observed)
-    return f"{launches} launches there are {name}: the change lies there with a chance of {chance:.1%}"
-
-
-def main_phase(seen: Sequence[Effect], contexts: Sequence[int]) -> str:
-    """The cause that moves the speed most, over these contexts; empty where cycles aren't known."""
-    totals: dict[str, float] = {}
-    for context in contexts:
-        sides = []
-        for side in ("before", "after"):
-            means = {one.metric: getattr(one, side) for one in seen if one.context_tokens == context}
-            sides.append(attribution.account({**means, "decode_tok_s": _stream_tok_s(means)}))
-        if sides[0] is None or sides[1] is None:
-            continue
-        for one in attribution.waterfall(sides[0], sides[1]):
-            totals[one.cause] = totals.get(one.cause, 0.0) + one.tok_s
-    if not totals:
-        return ""
-    whole = math.copysign(1, sum(totals.values()))
-    cause = max(totals, key=lambda name: whole * totals[name])
-    return {"accept length": "acceptance", "overhead": "rest"}.get(cause, cause)
-
-
-def _stream_tok_s(means: dict[str, float]) -> float:
-    """A stream's speed as far as the cells tell it."""
-    return means.get("decode_tok_s", means.get("output_tok_s", math.nan))

@@ -168,7 +168,7 @@ def _releases(name: str, stack: Stack) -> list[Release]:
 def _made(name: str, points: Sequence[Point], merges: Collection[str] = ()) -> Axis:
     places = []
     for point in points:
-        label = point.label[:SHORT] if "source.commit" in point.settings else point.label
+        label = point.label[:SHORT] if point.settings.get("source.commit") else point.label
         text = " ".join(part for part in (point.date[:10], point.subject) if part)
         merge = point.label in merges
         places.append(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from benchharness.bisect import order
+from benchharness.bisect import factors, order
 from benchharness.bisect.search import Prior
 from benchharness.bisect.session import axes, costs
 from benchharness.bisect.session.axes import Choice
@@ -65,7 +66,8 @@ class Legs:
                 leg.places, mine, skipped, question.confidence, question.repeats, prices, self.prior, running
             )
         if leg.kind == "factors":
-            return FactorHunt(leg, mine, skipped, question.confidence, question.repeats)
+            prior = _of_factors(self.prior)
+            return FactorHunt(leg, mine, skipped, question.confidence, question.repeats, prior)
         return SwapHunt(leg, mine, question.confidence, question.repeats)
 
     def end(self, leg: Leg, place: Place) -> Stack:
@@ -107,6 +109,14 @@ class Legs:
             return None
         inside = axes.entered(culprit, COMMIT)
         return Leg("axis", COMMIT, leg.base, inside.places, notes=inside.notes, factor=leg.factor)
+
+
+def _of_factors(prior: Prior | None) -> factors.Prior:
+    """What earlier campaigns told of a launch's deviation, for a hunt over factors."""
+    if prior is None or (prior.between_sd is None and prior.within_sd is None):
+        return factors.Prior()
+    deviation = math.hypot(prior.between_sd or 0.0, prior.within_sd or 0.0)
+    return factors.Prior(deviation=deviation, deviation_launches=prior.between_weight + 1)
 
 
 def _builds(leg: Leg) -> bool:

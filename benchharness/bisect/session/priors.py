@@ -11,7 +11,7 @@ from benchharness import machine
 from benchharness.bisect.search import Prior
 from benchharness.bisect.session import observed
 from benchharness.bisect.session.question import Question
-from benchharness.errors import UsageError
+from benchharness.errors import HarnessError
 from benchharness.stats import twolevel
 from benchharness.stats.launch_means import request_values
 from benchharness.stats.twolevel import Components
@@ -55,7 +55,7 @@ def _components(results: Path, question: Question) -> Iterator[Components]:
             if row is None or _identity(stored.run.machine) != here:
                 continue
             values = request_values(stored.connect(), row)
-        except UsageError:
+        except HarnessError:
             continue
         for (_, context), rows in values.groupby(["stack", "context_tokens"]):
             launches = [group["value"].to_numpy() for _, group in rows.groupby("launch")]

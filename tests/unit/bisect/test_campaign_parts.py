@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from benchharness.bisect.session import difference, levels, state
-from benchharness.bisect.session.answer import main_phase
 from benchharness.bisect.session.deciding import Ended, Outcome, Wanted
 from benchharness.bisect.session.effects import Effect
 from benchharness.bisect.session.observed import Observed, scaled
+from benchharness.bisect.session.phase import main_phase
 from benchharness.bisect.session.question import Question
 from benchharness.bisect.session.state import Leg, Place, Role, State, Step
 from benchharness.bisect.session.swap_hunt import INTO_BAD, INTO_GOOD, SwapHunt
