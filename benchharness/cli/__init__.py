@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 INTERRUPTED = 130
+NOT_WRITTEN = 5
 
 
 def main() -> None:
@@ -30,7 +31,33 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("\nbenchharness: interrupted\n")
         status = INTERRUPTED
-    _end(status)
+    _end(_flushed(status))
+
+
+def _flushed(status: int) -> int:
+    """Write out what is left, while a failure can still be told: Python would end with its own status."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _to_nowhere(sys.stdout)
+    except OSError as error:
+        _to_nowhere(sys.stdout)
+        sys.stderr.write(f"benchharness: error: {error.strerror or error}\n")
+        status = status or NOT_WRITTEN
+    except (AttributeError, ValueError):  # closed before the start, or since
+        pass
+    try:
+        sys.stderr.flush()
+    except (OSError, AttributeError, ValueError):
+        _to_nowhere(sys.stderr)
+    return status
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, AttributeError, ValueError):
+        return
 
 
 def _interrupted(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -9,7 +9,7 @@ import click
 from benchharness.cli.options import json_option, print_json, results_option
 
 
-@click.command("log", epilog="Example: benchharness bisect log latest | git bisect replay -")
+@click.command("log", epilog="Example: benchharness bisect log latest > hunt.log; git bisect replay hunt.log")
 @click.argument("campaign")
 @results_option
 @json_option

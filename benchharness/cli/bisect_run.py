@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +109,7 @@ def command(
         raise UsageError("give either --axis or --factors", "see `benchharness bisect run --help`")
     observed.named(metric)
     declared = spec.load(experiment, sets)
+    _refuse_idle_options(declared, axis, metric, paths, most_hours)
     question = Question(
         experiment=declared.name,
         kind="factors" if factors else "axis",
@@ -128,6 +130,22 @@ def command(
         yanked=yanked,
     )
     _answer(declared, question, results, cache_folder(cache), resume=resume, output=output, as_json=as_json)
+
+
+def _refuse_idle_options(
+    declared: Experiment, axis: str | None, metric: str, paths: tuple[str, ...], most_hours: float | None
+) -> None:
+    """Refuse what would do nothing; UsageError."""
+    from benchharness.errors import UsageError
+
+    if most_hours is not None and not math.isfinite(most_hours):
+        raise UsageError(f"--most-hours {most_hours} is no budget", "give hours, or leave it out")
+    if paths and axis != "commit":
+        raise UsageError("--path belongs to --axis commit", "leave it out")
+    if metric.startswith("script_") and not declared.measure.script:
+        raise UsageError(
+            f"{metric} needs a program to run", "name it under `measure:`, as script: [python3, x.py]"
+        )
 
 
 def stack_of(declared: Experiment, given: str | None) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchharness import plan as plans
 from benchharness.errors import UnbuildableError, UsageError
-from benchharness.execute import duet
+from benchharness.execute import duet, scripting
 from benchharness.execute.observer import Observer
 from benchharness.execute.prepared import prepare
 from benchharness.execute.serving import Further, Serving
@@ -38,6 +38,8 @@ def check(plan: Plan) -> None:
                 f"measure.probe: alternate needs an engine that the probe knows, and {engine.name} is none",
                 "set measure.probe to true, which is nothing for this engine",
             )
+    if plan.script:
+        scripting.check(plan.script)
     for workload in plan.workloads:
         prompts.check(workload, plan.seed)
 

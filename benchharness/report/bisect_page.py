@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from benchharness.bisect.session.effects import Effect
 from benchharness.bisect.session.standing import Standing
 from benchharness.bisect.session.verdict import Verdict
-from benchharness.metrics import METRICS
+from benchharness.metrics import METRICS, Direction
 from benchharness.report.bisect_view import facts, headline
 from benchharness.report.console import number, percent
 
@@ -40,7 +40,9 @@ def page(standing: Standing, found: Verdict, commands: Sequence[Sequence[str]]) 
 def _title(found: Verdict) -> str:
     if found.culprit is None:
         return f"{found.metric}: no single culprit"
-    way = "better" if found.better else "worse"
+    row = METRICS.get(found.metric)
+    neither = row is not None and row.direction == Direction.NEITHER
+    way = "changed" if neither else "better" if found.better else "worse"
     return f"{found.metric} {way} by {percent(found.change)} since {found.culprit}"
 
 

@@ -173,6 +173,9 @@ def headline(found: Verdict) -> str:
         )
     if found.outcome in (Outcome.ALIKE, Outcome.UNTOLD, Outcome.UNUSABLE):
         return f"[yellow]nothing to find[/yellow]: {escape(found.reason)}"
+    if not found.confidence:
+        words = "[yellow]nothing is told yet[/yellow]: the ends did not yet show to differ"
+        return f"{words}, and {escape(found.reason)}"
     first, last = (escape(label) for label in found.range_)
     return (
         f"[yellow]a range only[/yellow]: the change lies after {first} and up to {last} "
@@ -199,6 +202,7 @@ def facts(found: Verdict) -> list[str]:
         f"[{percent(one.low)}, {percent(one.high)}]{'' if one.proven else ', not sure'}"
         for one in found.swaps
     ]
+    told += found.warnings
     told.append(f"{found.launches} launches, {duration(found.hours * 3600)}")
     return told
 
@@ -244,6 +248,7 @@ def document(standing: Standing, found: Verdict) -> dict[str, Any]:
             for one in found.swaps
         ],
         "unusable": found.unusable,
+        "warnings": list(found.warnings),
         "notes": list(found.notes),
     }
 

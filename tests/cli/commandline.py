@@ -150,7 +150,11 @@ class Command:
 
 def variables() -> dict[str, str]:
     """The test's own variables, less those that change what a command does."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("BENCHHARNESS_")}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("BENCHHARNESS_") and name != "PYTHONUNBUFFERED"
+    }
 
 
 def bench(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Ended:

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from commandline import bench, experiment, run_folder
+from commandline import Command, bench, experiment, run_folder
 
 ASKS = """\
 import json, os, urllib.request
@@ -54,11 +54,37 @@ def test_the_exit_status_of_a_script_can_be_hunted(tmp_path: Path) -> None:
     assert (ended.status, ended.document["range"]) == (0, ["2", "3"]), ended.err
 
 
-def test_a_script_that_cannot_be_started_fails_its_launch(tmp_path: Path) -> None:
+def test_a_script_that_cannot_be_started_is_refused(tmp_path: Path) -> None:
     hunt(tmp_path, ASKS)
-    ended = bench("run", "e.yaml", "--set", "measure.script=[nothing-of-that-name]", "--json", cwd=tmp_path)
-    assert ended.status == 5
-    assert "measure.script can't be started: nothing-of-that-name" in ended.err
+    for wrong in ("[nothing-of-that-name]", "python3 asks.py"):
+        ended = bench("run", "e.yaml", "--set", f"measure.script={wrong}", cwd=tmp_path)
+        ended.refused(2, "measure.script can't be started", "as a list")
+
+
+def test_a_script_is_ended_with_whatever_it_started(tmp_path: Path) -> None:
+    hunt(tmp_path, "import subprocess, sys\nsubprocess.Popen(['sleep', '300'])\nprint(4)\n")
+    command = Command("run", "e.yaml", cwd=tmp_path)
+    assert command.end().status == 0
+    command.assert_nobody_left()
+    launch = json.loads((run_folder(tmp_path / "results") / "launches/000/launch.json").read_text())
+    assert (launch["script"]["exit_code"], launch["script"]["value"]) == (0, 4.0)
+
+
+def test_a_script_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    hunt(tmp_path, "import time\nprint(7, flush=True)\ntime.sleep(300)\n")
+    command = Command("run", "e.yaml", "--set", "measure.start_timeout_s=3", cwd=tmp_path)
+    assert command.end().status == 0
+    command.assert_nobody_left()
+    launch = json.loads((run_folder(tmp_path / "results") / "launches/000/launch.json").read_text())
+    assert launch["script"]["exit_code"] is None
+
+
+def test_a_hunt_by_script_needs_one(tmp_path: Path) -> None:
+    hunt(tmp_path, ASKS)
+    ends = ("--axis", "release", "--good", "1", "--bad", "4", "--metric", "script_value")
+    bench("bisect", "run", "e.yaml", *ends, "--set", "measure.script=[]", cwd=tmp_path).refused(
+        2, "needs a program to run"
+    )
 
 
 def test_a_duet_has_no_script(tmp_path: Path) -> None:

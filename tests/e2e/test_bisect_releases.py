@@ -53,4 +53,4 @@ def test_where_the_default_of_p_min_changed_is_found_by_counts_of_drafts(tmp_pat
     assert found["range"] == ["2026.5.9294", "2026.5.9093"]
     assert found["launches"] <= 20
     # b8672 and b9093 draft differently too: that there is a second change is said.
-    assert any("more than one change" in note for note in found["notes"])
+    assert any("more than one change" in warning for warning in found["warnings"])

@@ -79,10 +79,8 @@ class _Answer:
             unusable={label: why for hunt in self.standing.hunts for label, why in _unusable(hunt).items()},
             launches=self.standing.launches,
             hours=self.standing.hours,
-            notes=(
-                *(one for _, hunt in self._axes for one in _other_changes(hunt, question.metric)),
-                *(note for leg in self.standing.state.legs for note in leg.notes),
-            ),
+            warnings=tuple(one for _, hunt in self._axes for one in _other_changes(hunt, question.metric)),
+            notes=tuple(note for leg in self.standing.state.legs for note in leg.notes),
         )
 
     def _searched(self, hunt: AxisHunt | FactorHunt) -> bool:
@@ -94,7 +92,7 @@ class _Answer:
         """The axes that hold the answer: each culprit factor's own, or the last one."""
         found: dict[int | None, tuple[Leg, AxisHunt]] = {}
         for leg, hunt in zip(self.standing.state.legs, self.standing.hunts, strict=True):
-            if isinstance(hunt, AxisHunt):
+            if isinstance(hunt, AxisHunt) and (leg.factor is None or isinstance(hunt.ends(), Difference)):
                 found[leg.factor] = (leg, hunt)
         return list(found.values())
 
@@ -102,7 +100,8 @@ class _Answer:
         """Labels of the last good and the first bad."""
         both = [hunt.suspects() for _, hunt in self._axes]
         if not both:
-            both = [(self.standing.main.good, self.standing.main.bad)]
+            first = self.standing.first
+            both = [(first.good, first.bad)]
         return " & ".join(one.label for one, _ in both), " & ".join(one.label for _, one in both)
 
     def _texts(self) -> tuple[str, str]:
@@ -112,9 +111,7 @@ class _Answer:
 
     def _culprit(self) -> tuple[str | None, float]:
         """Its name, None where it is a range only; and how likely that is."""
-        hunt = self.standing.main
-        ends = hunt.ends()
-        if not isinstance(ends, Difference):
+        if not self._searched(self.standing.first):
             return None, 0.0
         sure = self.ended.outcome is Outcome.FOUND
         confidence = 1.0
@@ -124,7 +121,12 @@ class _Answer:
                 confidence *= one.belief(differ).confidence if one.count > 1 else 1 - differ.p
             elif isinstance(one, AxisHunt) and isinstance(differ, Difference):
                 confidence *= _held(one, differ)
-        return (self._name() if sure else None), confidence
+        return (self._name() if sure and self._next_to_each_other() else None), confidence
+
+    def _next_to_each_other(self) -> bool:
+        """No point that can't be measured lies between the last good and the first bad one of any axis."""
+        both = [(hunt, hunt.suspects()) for _, hunt in self._axes]
+        return all(hunt.places.index(bad) - hunt.places.index(good) == 1 for hunt, (good, bad) in both)
 
     def _name(self) -> str:
         """Of the culprit: what it is on each axis, or the factors that have none."""
@@ -149,7 +151,7 @@ class _Answer:
         for hunt in self.standing.hunts:
             if isinstance(hunt, SwapHunt) and hunt.pairs:
                 return (*hunt.pairs[-1][1:], Role.SWAP)
-        return self.standing.main.good, self.standing.main.bad, None
+        return self.standing.first.good, self.standing.first.bad, None
 
     def _difference(self) -> Difference | None:
         level = 1 - self.standing.state.question.confidence
@@ -168,7 +170,9 @@ class _Answer:
         row = observed.named(question.metric)
         wanted = [metrics.named(name) for name in phase.PHASES]
         wanted += [row] if row is not None and row not in wanted else []
-        return effects.between(self.standing.stored, first.stack, second.stack, wanted, question.confidence)
+        return effects.between(
+            self.standing.stored, first.stack, second.stack, wanted, question.metric, question.confidence
+        )
 
     def _phase(self, seen: Sequence[Effect]) -> str:
         """The part of the cycle that makes the difference, or acceptance, or what comes before it."""

@@ -73,7 +73,8 @@ class AxisHunt:
 
     def observations(self) -> list[Observation]:
         """The launches for the search."""
-        index = {place.stack: position for position, place in enumerate(self.places)}
+        gone = self.axis().unusable
+        index = {place.stack: at for at, place in enumerate(self.places) if at not in gone}
         return [
             Observation(index[one.stack], one.value, one.repeats, one.scatter, one.block)
             for one in self.observed

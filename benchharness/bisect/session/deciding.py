@@ -21,7 +21,10 @@ MOST_PAIRS = 8
 """Blocks of a confirmation, or of a swap, after which it is given up."""
 
 MOST_TRIES = 2
-"""Launches of one place that may end without a value before the place counts as unusable."""
+"""Launches of one place that may fail before the place counts as unusable."""
+
+MOST_INVALID = 4
+"""Launches of one place that may be measured in vain: a busy machine spoils one now and then."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,9 @@ def unusable(observed: Sequence[Observed], places: Sequence[Place]) -> dict[str,
         mine = [one for one in observed if one.stack == place.stack]
         blank = [one for one in mine if one.value is None]
         measured = any(one.value is not None for one in mine)
-        if any(one.unbuildable for one in mine) or (len(blank) >= MOST_TRIES and not measured):
+        failed = [one for one in blank if not one.spoiled]
+        given_up = len(failed) >= MOST_TRIES or len(blank) >= MOST_INVALID
+        if any(one.unbuildable for one in mine) or (given_up and not measured):
             found.setdefault(place.label, blank[-1].unknown)
     return found
 
@@ -117,6 +122,8 @@ def check_ends(
 def _not_told(found: Difference, launches: int) -> Ended:
     """Ends that look alike: whether they are, or whether their launches differ too much to say."""
     spread = f"what there is lies between {found.low:+.2%} and {found.high:+.2%} (in logs)"
+    if found.bimodal:
+        spread += ", between launches of one mode: starts draw a slow one now and then"
     if found.low >= -ALIKE and found.high <= ALIKE:
         return Ended(Outcome.ALIKE, f"after {launches} launches a side {spread}")
     return Ended(

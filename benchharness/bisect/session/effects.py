@@ -48,16 +48,21 @@ class Effect:
 
 
 def between(
-    stored: StoredRun, before: str, after: str, metrics: Sequence[Metric], confidence: float
+    stored: StoredRun, before: str, after: str, metrics: Sequence[Metric], judged: str, confidence: float
 ) -> tuple[Effect, ...]:
-    """The effects between two stacks of a campaign's run, in the order of contexts and metrics."""
+    """The effects between two stacks of a campaign's run, in the order of contexts and metrics.
+
+    The metric that was asked for shares its confidence over contexts only; the others are many, and nobody
+    asked for them, so they share it over metrics as well.
+    """
     frame = launch_means(stored.connect(), tuple(metrics))
     contexts = sorted(set(frame["context_tokens"]))
     found = []
     for context in contexts:
         rows = frame[frame["context_tokens"] == context]
         for metric in metrics:
-            one = _effect(rows, before, after, metric, int(context), (1 - confidence) / len(contexts))
+            cells = len(contexts) * (1 if metric.name == judged else len(metrics))
+            one = _effect(rows, before, after, metric, int(context), (1 - confidence) / cells)
             if one is not None:
                 found.append(one)
     return tuple(found)

@@ -10,6 +10,9 @@ from benchharness.bisect.session.factor_hunt import FactorHunt
 from benchharness.bisect.session.state import Place
 from benchharness.bisect.session.verdict import Eliminated
 
+LEAST = 0.001
+"""Nothing is said to be less likely: there is always something that no model holds."""
+
 ELIMINATED = 0.05
 """Probability below which a factor counts as eliminated."""
 
@@ -21,7 +24,7 @@ def other_factors(hunt: FactorHunt) -> list[Eliminated]:
         return []
     belief = hunt.belief(ends)
     return [
-        Eliminated(name, f"belongs to the culprit with a chance of {float(belief.marginal[index]):.1%} only")
+        Eliminated(name, f"belongs to the culprit with a chance of {_chance(float(belief.marginal[index]))}")
         for index, name in enumerate(hunt.leg.factors)
         if index not in belief.best and belief.marginal[index] < ELIMINATED
     ]
@@ -50,4 +53,8 @@ def other_points(hunt: AxisHunt) -> list[Eliminated]:
 def _side(hunt: AxisHunt, places: Sequence[Place], name: str, chance: float) -> str:
     stacks = {place.stack for place in places}
     launches = sum(one.stack in stacks and one.value is not None for one in hunt.observed)
-    return f"{launches} launches there are {name}: the change lies there with a chance of {chance:.1%}"
+    return f"{launches} launches there are {name}: the change lies there with a chance of {_chance(chance)}"
+
+
+def _chance(value: float) -> str:
+    return f"{value:.1%}" if value >= LEAST else f"less than {LEAST:.1%}"

@@ -100,7 +100,7 @@ class Factoring:
         further = self._axis(standing, hunt, culprit)
         if further is not None:
             return further
-        if last.kind == "factors":
+        if not found_axes(standing):
             return self._plain_swap(hunt, culprit)
         return self._axis_swap(standing, hunt, culprit)
 
@@ -172,7 +172,7 @@ def found_axes(standing: Standing) -> dict[int, tuple[Place, Place]]:
     """Last good and first bad of each culprit factor that was bisected (in a merge, if one was entered)."""
     found = {}
     for leg, hunt in zip(standing.state.legs, standing.hunts, strict=True):
-        if leg.factor is not None and isinstance(hunt, AxisHunt):
+        if leg.factor is not None and isinstance(hunt, AxisHunt) and isinstance(hunt.ends(), Difference):
             found[leg.factor] = hunt.suspects()
     return found
 

@@ -94,7 +94,10 @@ class Legs:
     def following(self, standing: Standing, ended: Ended) -> Leg | None:
         """The leg that comes after one that is over; None where the campaign is."""
         leg, hunt = standing.state.legs[-1], standing.hunts[-1]
-        if ended.outcome is not Outcome.FOUND:
+        told = ended.outcome in (Outcome.FOUND, Outcome.RANGE)
+        if not told and not (
+            leg.kind == "axis" and leg.factor is not None and ended.outcome is not Outcome.BUDGET
+        ):
             return None
         if isinstance(hunt, AxisHunt) and isinstance(hunt.ends(), Difference):
             inside = self._into_merge(leg, hunt, standing.state.question)

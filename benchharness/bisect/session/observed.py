@@ -43,6 +43,7 @@ class Observed:
         scatter: sum of squared deviations of the trials from their mean.
         unknown: why there is no value; empty where there is one.
         unbuildable: another launch would end the same.
+        spoiled: it served, but its measurement is invalid: another launch may well be valid.
     """
 
     step: int
@@ -57,6 +58,7 @@ class Observed:
     scatter: float = 0.0
     unknown: str = ""
     unbuildable: bool = False
+    spoiled: bool = False
 
 
 def is_predicate(metric: str) -> bool:
@@ -74,6 +76,12 @@ def observe(state: State, stored: StoredRun) -> tuple[Observed, ...]:
     question = state.question
     launches = {launch.index: launch for launch in stored.launches}
     values = _values(stored, question.metric, question.contexts)
+    grave = {
+        trial.launch: finding.sentence
+        for _, trial in stored.trials
+        for finding in trial.findings
+        if finding.grave
+    }
     found = []
     for index, step in enumerate(state.steps):
         stack = state.legs[step.leg].place(step.place).stack
@@ -81,7 +89,7 @@ def observe(state: State, stored: StoredRun) -> tuple[Observed, ...]:
         if step.launch is None:
             found.append(Observed(*common, value=scaled(question.metric, step.value)))
         elif step.launch in launches:
-            found.append(_of_launch(common, launches[step.launch], values, question.metric))
+            found.append(_of_launch(common, launches[step.launch], values, grave, question.metric))
     return tuple(found)
 
 
@@ -89,6 +97,7 @@ def _of_launch(
     common: tuple[int, int, Role, str, int, str, int | None],
     launch: Launch,
     values: Mapping[int, Sequence[float]],
+    grave: Mapping[int, str],
     metric: str,
 ) -> Observed:
     if launch.status == LaunchStatus.UNBUILDABLE:
@@ -104,10 +113,21 @@ def _of_launch(
         return Observed(*common, value=None, unknown=f"{launch.status}: {launch.reason}")
     trials = values.get(launch.index, ())
     if not trials:
-        return Observed(*common, value=None, unknown=f"it has no valid {metric}")
+        why = grave.get(launch.index) or _of_script(launch, metric) or "nothing of it was measured"
+        return Observed(*common, value=None, unknown=f"no valid {metric}: {why}", spoiled=True)
     mean = sum(trials) / len(trials)
     scatter = sum((value - mean) ** 2 for value in trials)
     return Observed(*common, value=mean, repeats=len(trials), scatter=scatter)
+
+
+def _of_script(launch: Launch, metric: str) -> str:
+    """Why a script gave no value; empty for another metric."""
+    if launch.script is None or not metric.startswith("script"):
+        return ""
+    last = launch.script.output.strip().splitlines()[-1:] or ["nothing"]
+    code = launch.script.exit_code
+    ended = "took too long" if code is None else f"ended with status {code}"
+    return f"the script {ended}, and its last line is {last[0][:60]!r}"
 
 
 def scaled(metric: str, value: float | None) -> float | None:

@@ -52,6 +52,11 @@ class Standing:
         )
 
     @property
+    def first(self) -> AxisHunt | FactorHunt:
+        """The hunt that answers the question as it was asked."""
+        return next(hunt for hunt in self.hunts if not isinstance(hunt, SwapHunt))
+
+    @property
     def main(self) -> AxisHunt | FactorHunt:
         """The last hunt that searched."""
         return [hunt for hunt in self.hunts if not isinstance(hunt, SwapHunt)][-1]
@@ -72,7 +77,7 @@ class Standing:
         question = self.state.question
         if isinstance(found, Ended):
             return found
-        if self.launches >= question.most_launches:
+        if self.launches + (0 if found.stay else len(found.places)) > question.most_launches:
             return Ended(Outcome.BUDGET, f"{self.launches} launches were made, and no more were allowed")
         if question.most_hours is not None and self.hours >= question.most_hours:
             return Ended(Outcome.BUDGET, f"{self.hours:.2f} hours were spent, and no more were allowed")

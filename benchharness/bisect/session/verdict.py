@@ -53,7 +53,8 @@ class Verdict:
         eliminated: suspects that it was not.
         unusable: places that could not be measured, with the reason.
         launches, hours: what it cost.
-        notes: of the axis, and of what stands against the answer.
+        warnings: what stands against the answer.
+        notes: of the axes and the stacks.
     """
 
     outcome: Outcome
@@ -79,4 +80,5 @@ class Verdict:
     unusable: Mapping[str, str] = field(default_factory=dict)
     launches: int = 0
     hours: float = 0.0
+    warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

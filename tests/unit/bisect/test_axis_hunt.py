@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hunting import Machine, axis, hunted
@@ -83,6 +84,15 @@ def test_unbuildable_points_are_routed_around_and_widen_the_answer() -> None:
     assert ended is not None and ended.outcome is Outcome.RANGE
     assert [place.label for place in hunt.suspects()] == ["c08", "c12"]
     assert "the 3 points between them can't be measured" in ended.reason
+
+
+def test_a_point_that_was_measured_and_then_skipped_counts_no_more() -> None:
+    world = machine(11, 0.4, 0.02, seed=2)
+    hunt, _ = hunted(axis(LABELS), world)
+    skipped = replace(hunt, skipped={"c11": "known to be odd", "c10": "the same"})
+    assert {one.point for one in skipped.observations()} & {10, 11} == set()
+    assert [place.label for place in skipped.suspects()] != ["c10", "c11"]
+    assert skipped.next() is not None
 
 
 def test_every_point_between_unbuildable_leaves_the_ends() -> None:

@@ -66,7 +66,9 @@ def test_points_that_are_like_neither_end_part_the_axis_at_the_larger_step() -> 
     assert levels.between_ends(values(142, 142, 0, 23, 0, 75)) == (0, 3)
     assert levels.between_ends(values(75, 0, 23, 0, 142, 142)) == (2, 5)
     exact = [np.log([one, one]) for one in (65.0, 65.0, 52.0, 50.0)]
-    assert levels.between_ends(exact) == (0, 2)
+    assert levels.between_ends(exact) == (0, 3)  # 50 is near enough to 52, of 65
+    ramp = [np.log(one) + np.array([0.0, 1e-4, -1e-4]) for one in (726.0, 728.0, 737.0, 744.0, 751.0)]
+    assert levels.between_ends(ramp) == (0, 2)
 
 
 def test_a_point_that_is_not_as_the_end_of_its_side_is_told() -> None:
