@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
 
-from benchharness.errors import nearest
+from benchharness.cli.lazy_group import LazyGroup
 
 COMMANDS = {
     "run": "Ask a question and have it answered: ends, search, confirmation, verdict.",
@@ -17,31 +15,7 @@ COMMANDS = {
 }
 
 
-class _Group(click.Group):
-    """Knows its commands by name and one line; imports a command's module when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"benchharness.cli.bisect_{cmd_name}").command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"unknown command {args[0]!r}{nearest(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group("bisect", cls=_Group)
+@click.group("bisect", cls=LazyGroup, known=COMMANDS, module="benchharness.cli.bisect_{}")
 def command() -> None:
     """Find which commit, release or difference changed a metric, and prove it.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from importlib import import_module
 
 import click
 
 from benchharness.cli import INTERRUPTED
-from benchharness.errors import HarnessError, nearest
+from benchharness.cli.lazy_group import LazyGroup
+from benchharness.errors import HarnessError
 
 COMMANDS = {
     "plan": "Show what an experiment would run, in which order, and how long.",
@@ -37,32 +37,10 @@ Start with: benchharness run experiments/quickstart.yaml
 """
 
 
-class _LazyGroup(click.Group):
-    """Knows its commands by name and one line; imports a command's module when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"benchharness.cli.{cmd_name}_command").command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"unknown command {args[0]!r}{nearest(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
 @click.group(
-    cls=_LazyGroup,
+    cls=LazyGroup,
+    known=COMMANDS,
+    module="benchharness.cli.{}_command",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
