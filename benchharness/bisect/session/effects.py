@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from benchharness.bisect.session.deciding import MOST_PAIRS
 from benchharness.metrics import Metric
 from benchharness.stats.interval import t_quantile
 from benchharness.stats.launch_means import launch_means
@@ -52,8 +53,9 @@ def between(
 ) -> tuple[Effect, ...]:
     """The effects between two stacks of a campaign's run, in the order of contexts and metrics.
 
-    The metric that was asked for shares its confidence over contexts only; the others are many, and nobody
-    asked for them, so they share it over metrics as well.
+    The metric that was asked for shares its confidence over contexts, and over the looks at which these
+    launches could have been enough: they ended when they looked convincing. The others are many, and nobody
+    asked for them, so they share it over metrics instead.
     """
     frame = launch_means(stored.connect(), tuple(metrics))
     contexts = sorted(set(frame["context_tokens"]))
@@ -61,7 +63,7 @@ def between(
     for context in contexts:
         rows = frame[frame["context_tokens"] == context]
         for metric in metrics:
-            cells = len(contexts) * (1 if metric.name == judged else len(metrics))
+            cells = len(contexts) * (MOST_PAIRS if metric.name == judged else len(metrics))
             one = _effect(rows, before, after, metric, int(context), (1 - confidence) / cells)
             if one is not None:
                 found.append(one)
