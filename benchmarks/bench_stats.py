@@ -8,8 +8,6 @@ Every table has a seed of its own, so each can be made again alone. `--draws 0.1
 
 from __future__ import annotations
 
-import argparse
-import inspect
 import sys
 import tempfile
 import time
@@ -21,12 +19,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from simulated_launches import Floats, Scene, effects, requests
+from simulated_tables import write_tables
 
 from benchharness.metrics import METRICS
 from benchharness.stats import compare, estimate, family, twolevel
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "method.md"
-BEGIN, END = "<!-- bench-stats:begin -->\n", "<!-- bench-stats:end -->\n"
 METRIC = METRICS["cycle_ms"]
 STATED = 0.05
 
@@ -371,26 +368,5 @@ TABLES: tuple[tuple[int, Callable[[int], str]], ...] = (
 """Draws (stored cycles for the last one) and what makes the table; its title is the function's own."""
 
 
-def main(argv: list[str]) -> None:
-    """Simulate, print, and with --write put the tables into the documentation."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--draws", type=float, default=1.0, help="multiplies the number of draws")
-    parser.add_argument("--only", default="", help="tables whose function's name holds this")
-    options = parser.parse_args(argv)
-    text = ""
-    for draws, make in TABLES:
-        if options.only in make.__name__:
-            count = max(int(draws * options.draws), 40)
-            began = time.perf_counter()
-            title = inspect.cleandoc(make.__doc__ or "")
-            one = f"\n{title}\n\n{make(count)}"
-            print(one, f"\n({count:,} draws, {time.perf_counter() - began:.0f} s)", flush=True)
-            text += one
-    if options.write and not options.only:
-        before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-        DOCUMENT.write_text(before + BEGIN + text + "\n" + END + rest.partition(END)[2], encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    write_tables(sys.argv[1:], TABLES, "bench-stats")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchharness.bisect.session import axes
@@ -20,24 +20,35 @@ from benchharness.report import campaign_progress, console
 from benchharness.spec import load
 
 
-def judged(
-    experiment: Path,
-    sets: Sequence[str],
-    commit: str,
-    good: str,
-    bad: str,
-    stack: str | None,
-    metric: str,
-    confidence: float,
-    results: Path,
-    cache: Path,
-) -> int:
+@dataclass(frozen=True)
+class Asked:
+    """What `git bisect run` wants to know.
+
+    Attributes:
+        experiment, sets: the experiment file, and `--set` arguments.
+        commit, good, bad: revisions: the one to judge, and the ends.
+        stack: the experiment's, None where it has one only.
+        metric, confidence: what is judged, and how sure.
+        results, cache: folders.
+    """
+
+    experiment: Path
+    sets: Sequence[str]
+    commit: str
+    good: str
+    bad: str
+    stack: str | None
+    metric: str
+    confidence: float
+    results: Path
+    cache: Path
+
+
+def judged(asked: Asked) -> int:
     """The status for `git bisect run`; whatever goes wrong aborts it, since any other status is an answer."""
     lines = console.progress()
     try:
-        campaign, leg = _campaign(
-            experiment, sets, commit, good, bad, stack, metric, confidence, results, cache
-        )
+        campaign, leg = _campaign(asked)
         with campaign.folder:
             status, words = _decide(campaign, leg)
     except HarnessError as error:
@@ -47,42 +58,31 @@ def judged(
     return status
 
 
-def _campaign(
-    experiment: Path,
-    sets: Sequence[str],
-    commit: str,
-    good: str,
-    bad: str,
-    stack: str | None,
-    metric: str,
-    confidence: float,
-    results: Path,
-    cache: Path,
-) -> tuple[Campaign, Leg]:
+def _campaign(asked: Asked) -> tuple[Campaign, Leg]:
     """The campaign of this question, begun or found again, with a leg for the commit."""
-    declared = load(experiment, tuple(sets))
+    declared = load(asked.experiment, tuple(asked.sets))
     question = Question(
         experiment=declared.name,
         kind="axis",
         axis=COMMIT,
-        good=good,
-        bad=bad,
-        stack=bisect_run.stack_of(declared, stack),
-        metric=metric,
+        good=asked.good,
+        bad=asked.bad,
+        stack=bisect_run.stack_of(declared, asked.stack),
+        metric=asked.metric,
         contexts=bisect_run.contexts_of(declared, ()),
-        confidence=confidence,
+        confidence=asked.confidence,
         most_launches=10_000,
         seed=declared.measure.seed,
     )
     base = next(one for one in declared.stacks if one.name == question.stack)
-    leg = Leg("axis", COMMIT, base.name, axes.around(base, good, commit, bad))
-    legs = bisect_open.legs_of(declared, question, results)
-    known = bisect_open.known(declared, question, results)
+    leg = Leg("axis", COMMIT, base.name, axes.around(base, asked.good, asked.commit, asked.bad))
+    legs = bisect_open.legs_of(declared, question, asked.results)
+    known = bisect_open.known(declared, question, asked.results)
     lines = console.progress()
     if known is None:
-        return bisect_open.begin(declared, question, leg, legs, results, cache), leg
+        return bisect_open.begin(declared, question, leg, legs, asked.results, asked.cache), leg
     folder, state = known
-    campaign = Campaign(folder, state, legs, cache, lambda text: lines.print(text, markup=False))
+    campaign = Campaign(folder, state, legs, asked.cache, lambda text: lines.print(text, markup=False))
     campaign.write(replace(state, legs=(*state.legs, leg)))
     return campaign, leg
 

@@ -68,11 +68,10 @@ def command(
 
     from benchharness.cli import bisect_judge
 
-    sys.exit(
-        bisect_judge.judged(
-            Path(target), sets, commit, good, bad, stack, metric, confidence, results, cache_folder(cache)
-        )
+    asked = bisect_judge.Asked(
+        Path(target), sets, commit, good, bad, stack, metric, confidence, results, cache_folder(cache)
     )
+    sys.exit(bisect_judge.judged(asked))
 
 
 def _one_block(

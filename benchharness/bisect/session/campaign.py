@@ -106,12 +106,7 @@ class Campaign:
             try:
                 self.stack(place)
             except UsageError as error:
-                leg = len(self.state.legs) - 1
-                self.write(
-                    replace(
-                        self.state, skipped=(*self.state.skipped, Skipped(leg, place.label, error.message))
-                    )
-                )
+                self.write(refused(self.state, place, error.message))
                 return []
         return list(places)
 
@@ -195,6 +190,13 @@ def _with_place(now: State, place: Place) -> State:
     if any(known.label == place.label for known in leg.places):
         return now
     return replace(now, legs=(*now.legs[:-1], replace(leg, places=(*leg.places, place))))
+
+
+def refused(now: State, place: Place, why: str) -> State:
+    """The place is marked in its leg, so that every hunt knows it for one that can't be measured."""
+    leg = now.legs[-1]
+    places = tuple(replace(one, unusable=why) if one.label == place.label else one for one in leg.places)
+    return replace(now, legs=(*now.legs[:-1], replace(leg, places=places)))
 
 
 def _now() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchharness.bisect.session import difference, levels, state
+from benchharness.bisect.session import campaign, deciding, difference, levels, state
 from benchharness.bisect.session.deciding import Ended, Outcome, Wanted
 from benchharness.bisect.session.effects import Effect
 from benchharness.bisect.session.observed import Observed, scaled
@@ -101,6 +101,22 @@ def test_a_swap_measures_both_directions_and_counts_confirmations() -> None:
     ]
     last = swaps([*into_good, *confirmed]).next()
     assert isinstance(last, Ended) and last.outcome is Outcome.FOUND
+
+
+def test_a_place_that_was_refused_is_not_asked_for_again() -> None:
+    refused = replace(swaps([]).leg.places[1], unusable="no such argument")
+    places = swaps([]).leg.places
+    hunt = replace(swaps([]), leg=replace(swaps([]).leg, places=(places[0], refused, *places[2:])))
+    coming = hunt.next()
+    assert isinstance(coming, Wanted) and coming.reason == INTO_BAD
+    end = Place("bad", "bad", unusable="no such argument")
+    ended = deciding.check_ends(places[0], end, (), 0.95, 1)
+    assert isinstance(ended, Ended) and ended.outcome is Outcome.UNUSABLE
+
+
+def test_a_state_marks_a_place_that_was_refused() -> None:
+    marked = campaign.refused(STATE, STATE.legs[0].places[1], "no such argument")
+    assert [place.unusable for place in marked.legs[0].places] == ["", "no such argument"]
 
 
 def test_a_swap_that_shows_nothing_is_no_proof() -> None:
