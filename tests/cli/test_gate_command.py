@@ -40,7 +40,8 @@ def gate(place: Path, run: str, bounds: str, *more: object, env: dict[str, str] 
     ("bounds", "status", "verdict"),
     [
         ('bounds: {itl_ms: "<= 40", output_tok_s: ">= 10"}', 0, "passed"),
-        ('bounds: {cpu_ms_per_token: "<= 1000"}', 0, "passed"),
+        # CPU time is counted in ticks of 10 ms: launches as short as these may agree by chance.
+        ('undecided: warn\nbounds: {cpu_ms_per_token: "<= 1000"}', 0, "passed"),
         ('bounds: {itl_ms: "<= 40", output_tok_s: ">= 10000"}', 1, "failed"),
         ('bounds: {itl_ms: "<= VALUE"}', 3, "undecided"),
         ('undecided: warn\nbounds: {itl_ms: "<= VALUE"}', 0, "passed"),
