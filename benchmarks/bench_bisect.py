@@ -9,19 +9,15 @@ Every table has a seed of its own. `--trials 0.1` makes a tenth of the campaigns
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import inspect
-import os
-import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 from bisect_rivals import bayesect
+from campaign_tables import campaigns, goal, print_tables, table
 
 from benchharness.bisect.search import Axis, Limits, Observation, believe, next_move
 from benchharness.bisect.simulation import (
@@ -32,34 +28,16 @@ from benchharness.bisect.simulation import (
     Summary,
     Tails,
     campaign,
-    campaigns,
     plain,
     summary,
 )
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 LIMITS = Limits(launches=100)
-_missed: list[str] = []
-
-
-def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Markdown."""
-    heads = list(heads)
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 def many(run: Callable[[Sequence[int]], Outcome], trials: int, seed: int) -> Summary:
     """Campaigns, summed up."""
-    return summary(list(campaigns(run, trials, seed)))
-
-
-def goal(reached: bool, words: str) -> str:
-    """One line that says whether something was reached."""
-    if not reached:
-        _missed.append(words)
-    return f"- {'reached' if reached else 'MISSED'}: {words}\n"
+    return summary(campaigns(run, trials, seed))
 
 
 def one_level(trials: int) -> str:
@@ -73,7 +51,7 @@ def one_level(trials: int) -> str:
         scene = Scene(64, effect, 0.0, EQUAL)
         found = {}
         for stop in (0.9, 0.95, 0.97, 0.98, 0.99):
-            one = many(lambda seed, s=scene, c=stop: campaign(s, c, seed), trials, 81)  # type: ignore[misc]
+            one = many(partial(campaign, scene, stop), trials, 81)
             found[stop] = one
             rows.append(
                 [
@@ -84,7 +62,7 @@ def one_level(trials: int) -> str:
                     f"{one.stated:.3f}",
                 ]
             )
-        other = many(lambda seed, s=scene: bayesect(s, 0.95, seed), trials, 81)  # type: ignore[misc]
+        other = many(partial(bayesect, scene, 0.95), trials, 81)
         rows.append(
             [
                 f"{effect:g}",
@@ -95,7 +73,7 @@ def one_level(trials: int) -> str:
             ]
         )
         for repeats in (1, 5):
-            one = many(lambda seed, s=scene, r=repeats: plain(s, r, seed), trials, 81)  # type: ignore[misc]
+            one = many(partial(plain, scene, repeats), trials, 81)
             rows.append(
                 [
                     f"{effect:g}",
@@ -121,7 +99,7 @@ def two_levels(trials: int) -> str:
     for known in (False, True):
         for effect, rho in ((2.0, 0.0), (2.0, 0.5), (2.0, 0.8), (1.0, 0.5)):
             scene = Scene(64, effect, rho, PRICED, known)
-            one = many(lambda seed, s=scene: campaign(s, 0.95, seed), trials, 82)  # type: ignore[misc]
+            one = many(partial(campaign, scene, 0.95), trials, 82)
             rows.append(["known" if known else "unknown", f"{effect:g}", rho, *_priced(one)])
             if (effect, rho) == (2.0, 0.5):
                 most = 1.05 if known else 1.95
@@ -130,7 +108,7 @@ def two_levels(trials: int) -> str:
                 words = f"d = 2, rho = 0.5, {kind}: success >= 0.97 in at most {most} h"
                 told += goal(good, f"{words} ({one.success:.3f}, {one.mean_hours:.2f} h)")
     for repeats in (1, 5, 20):
-        one = many(lambda seed, r=repeats: plain(Scene(64, 2.0, 0.5), r, seed), trials, 82)  # type: ignore[misc]
+        one = many(partial(plain, Scene(64, 2.0, 0.5), repeats), trials, 82)
         rows.append([f"plain, {repeats} each", "2", 0.5, *_priced(one)])
     heads = ["noise", "d", "rho", "success", "stated", "hours", "launches", "measurements", "cannot tell"]
     return table(heads, rows) + "\n" + told
@@ -140,6 +118,12 @@ def _priced(one: Summary) -> list[str]:
     stated = "-" if np.isnan(one.stated) else f"{one.stated:.3f}"
     figures = [f"{one.mean_hours:.2f}", f"{one.mean_launches:.1f}", f"{one.mean_measurements:.1f}"]
     return [f"{one.success:.3f}", stated, *figures, f"{one.cannot_tell:.3f}"]
+
+
+def _drawn(scene: Scene, stop: float, seed: Sequence[int]) -> Outcome:
+    """A campaign for a change of a size of its own."""
+    effect = float(np.exp(np.random.default_rng([83, *seed]).uniform(np.log(0.7), np.log(7))))
+    return campaign(replace(scene, effect=effect), stop, seed, Limits(launches=250))
 
 
 def calibration(trials: int) -> str:
@@ -152,12 +136,7 @@ def calibration(trials: int) -> str:
         ("rho = 0.5, priced", Scene(64, 1.0, 0.5)),
     ):
         for stop in (0.9, 0.95, 0.99):
-
-            def run(seed: Sequence[int], scene: Scene = scene, stop: float = stop) -> Outcome:
-                effect = float(np.exp(np.random.default_rng([83, *seed]).uniform(np.log(0.7), np.log(7))))
-                return campaign(replace(scene, effect=effect), stop, seed, Limits(launches=250))
-
-            one = many(run, trials, 83)
+            one = many(partial(_drawn, scene, stop), trials, 83)
             error = np.sqrt(one.success * (1 - one.success) / trials)
             rows.append([name, stop, f"{one.stated:.3f}", f"{one.success:.3f}", f"{error:.3f}"])
             told += goal(
@@ -187,8 +166,8 @@ def nasty(trials: int) -> str:
     ]
     rows = []
     for name, kind in kinds:
-        one = many(lambda seed, s=kind: campaign(s, 0.95, seed, LIMITS), trials, 84)  # type: ignore[misc]
-        other = many(lambda seed, s=kind: plain(s, 5, seed), trials, 84)  # type: ignore[misc]
+        one = many(partial(campaign, kind, 0.95, limits=LIMITS), trials, 84)
+        other = many(partial(plain, kind, 5), trials, 84)
         rows.append([name, *_priced(one), f"{other.success:.3f}, {other.mean_hours:.2f} h"])
     heads = [
         "machine",
@@ -211,11 +190,11 @@ def large(trials: int) -> str:
     rows = []
     for effect in (10.0, 20.0, 40.0):
         kinds = [
-            ("unknown", Scene(64, effect, 0.0, EQUAL)),
-            ("known", Scene(64, effect, 0.0, EQUAL, known=True)),
+            Scene(64, effect, 0.0, EQUAL),
+            Scene(64, effect, 0.0, EQUAL, known=True),
         ]
-        found = [many(lambda seed, s=s: campaign(s, 0.95, seed), trials, 86) for _, s in kinds]  # type: ignore[misc]
-        found.append(many(lambda seed, s=kinds[0][1]: plain(s, 1, seed), trials, 86))  # type: ignore[misc]
+        found = [many(partial(campaign, one, 0.95), trials, 86) for one in kinds]
+        found.append(many(partial(plain, kinds[0], 1), trials, 86))
         rows.append([f"{effect:g}", *(f"{one.mean_launches:.1f} ({one.success:.2f})" for one in found)])
     return table(["d", "ours", "ours, known", "plain"], rows)
 
@@ -252,34 +231,5 @@ TABLES: tuple[tuple[int, Callable[[int], str]], ...] = (
 """Campaigns a row and what makes the table; its title is the function's own."""
 
 
-def written(name: str, text: str) -> None:
-    """Put one table between its marks; the others stay as they are."""
-    begin, end = f"<!-- bench-bisect:{name}:begin -->\n", f"<!-- bench-bisect:{name}:end -->\n"
-    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(begin)
-    DOCUMENT.write_text(before + begin + text + end + rest.partition(end)[2], encoding="utf-8")
-
-
-def main(argv: list[str]) -> int:
-    """Simulate, print, and with --write put the tables into the documentation."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--trials", type=float, default=1.0, help="multiplies the number of campaigns")
-    parser.add_argument("--only", default="", help="tables whose function's name holds this")
-    options = parser.parse_args(argv)
-    today = datetime.datetime.now(datetime.UTC).date()
-    for trials, make in TABLES:
-        if options.only in make.__name__:
-            count = max(int(trials * options.trials), 20)
-            began = time.perf_counter()
-            text = f"{inspect.cleandoc(make.__doc__ or '')}\n\n{make(count)}"
-            said = f"{today}, {os.cpu_count()} cores, Python {platform.python_version()}"
-            said += f", {count:,} campaigns a row" if trials > 1 else ""
-            text += f"\n({said}.)\n"
-            print(text, f"\n[{time.perf_counter() - began:.0f} s]\n", flush=True)
-            if options.write:
-                written(make.__name__, text)
-    return 1 if _missed and options.trials >= 1 else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(print_tables(sys.argv[1:], TABLES, "bench-bisect"))

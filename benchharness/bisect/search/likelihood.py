@@ -12,15 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtr
 
-from benchharness.bisect.search import modes
+from benchharness.bisect.search import modes, shifts
 from benchharness.bisect.search.cells import Cells, grid
 from benchharness.bisect.search.problem import Floats, Ints, Observation, Prior
-
-WIDTHS = np.array([0.6, 1.2, 2.4, 5.0, 12.0, 60.0])
-WIDTH_WEIGHTS = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.5]) / 5.5
-"""Standard deviation of the shift, in deviations of one launch, and how likely each is beforehand."""
 
 LEAST_SQUARES = 1e-12
 """Sum of squares that even launches without any spread have: metrics are not known to more than 1e-6."""
@@ -150,8 +145,8 @@ def _after(weights: Floats, ends: Ints) -> Floats:
 def _shifts(sums: _Sums, cells: Cells, prior: Prior) -> tuple[Floats, Floats, Floats]:
     """Centre, variance (in units of w) and log-weight of the prior of the shift: widths x cells x 1."""
     if prior.shift is None:
-        variance = WIDTHS[:, None, None] ** 2 * sums.typical[None]
-        return np.zeros_like(variance), variance, np.log(WIDTH_WEIGHTS)[:, None, None]
+        variance = shifts.WIDTHS[:, None, None] ** 2 * sums.typical[None]
+        return np.zeros_like(variance), variance, np.log(shifts.WEIGHTS)[:, None, None]
     signs = [prior.direction] if prior.direction else [1, -1]
     centres = (
         np.array([sign * prior.shift for sign in signs])[:, None, None] * np.ones_like(sums.typical)[None]
@@ -187,25 +182,22 @@ def _integrate(
         - freedom / 2 * np.log(total)
     )
     unit = total / freedom
-    if prior.direction and prior.shift is None:
-        log_marginal = log_marginal + _log_sign(prior.direction * shift, unit / precision, freedom)
+    spread = unit / precision
+    if prior.shift is None:
+        log_marginal = log_marginal + shifts.log_factor(
+            shift, spread, precision * variance, prior.direction, freedom
+        )
+        shift, spread = shifts.moments(shift, spread)
     return _averaged(
-        log_marginal, shift, unit, precision, sums, cells, points=points, centre=centre, freedom=freedom
+        log_marginal, shift, unit, spread, sums, cells, points=points, centre=centre, freedom=freedom
     )
-
-
-def _log_sign(shift: Floats, variance: Floats, freedom: float) -> Floats:
-    """Log of twice the probability that a shift is positive, by a normal that stands in for Student's t."""
-    t = shift / np.sqrt(variance)
-    z = t * (1 - 1 / (4 * freedom)) / np.sqrt(1 + t * t / (2 * freedom))
-    return np.asarray(np.log(2 * ndtr(np.maximum(z, -30))))
 
 
 def _averaged(
     log_marginal: Floats,
     shift: Floats,
     unit: Floats,
-    precision: Floats,
+    spread: Floats,
     sums: _Sums,
     cells: Cells,
     *,
@@ -213,7 +205,10 @@ def _averaged(
     centre: float,
     freedom: float,
 ) -> Fits:
-    """Sum over widths and cells; levels and variances are averaged with their weights."""
+    """Sum over widths and cells; levels and variances are averaged with their weights.
+
+    `unit` is the variance of one repeat and `spread` that of the shift, before their tails are counted.
+    """
     largest = log_marginal.max(axis=(0, 1))
     weights = np.exp(log_marginal - largest)
     norm = weights.sum(axis=(0, 1))
@@ -225,11 +220,13 @@ def _averaged(
     lean = (sums.bad_ones / sums.ones)[None]
     level = (sums.values / sums.ones)[None] - lean * shift
     # The variance of a normal-inverse-gamma level is finite from three degrees of freedom on.
-    wide = unit * freedom / max(freedom - 2, 0.5)
+    tails = freedom / max(freedom - 2, 0.5)
     good, bad = mean(level), mean(level + shift)
-    spread_good = mean((level - good) ** 2 + wide * (1 / sums.ones[None] + lean**2 / precision))
-    spread_bad = mean((level + shift - bad) ** 2 + wide * (1 / sums.ones[None] + (1 - lean) ** 2 / precision))
-    spread_shift = mean((shift - (bad - good)) ** 2 + wide / precision)
+    spread_good = mean((level - good) ** 2 + tails * (unit / sums.ones[None] + lean**2 * spread))
+    spread_bad = mean(
+        (level + shift - bad) ** 2 + tails * (unit / sums.ones[None] + (1 - lean) ** 2 * spread)
+    )
+    spread_shift = mean((shift - (bad - good)) ** 2 + tails * spread)
     return Fits(
         points=points,
         log_marginal=largest + np.log(norm),

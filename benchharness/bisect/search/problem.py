@@ -119,7 +119,7 @@ class Prior:
     good_weight: float = 1.0
     positions: Sequence[float] | None = None
     direction: int = 0
-    modes: float = 0.05
+    modes: float = 0.2
 
     def __post_init__(self) -> None:
         for name in ("between_sd", "within_sd", "shift"):
