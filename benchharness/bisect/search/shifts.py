@@ -21,7 +21,7 @@ SQUARED = np.array([False, False, True, True, True, True, True])
 """Which of them stand times the square of the shift. The narrow ones do not: where a change is about as large as
 the noise, a search that expects it to be larger would be too sure."""
 
-WEIGHTS = np.array([0.6, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]) / 6.6
+WEIGHTS = np.array([0.4, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]) / 6.4
 """How likely each is."""
 
 
