@@ -5,7 +5,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sglang test-vllm lint docs bench-overhead bench-client bench-probe bench-parse bench-stats bench-until bench-duet bench-history bench-list bench-factors bench-bisect bench-help gate gate-slowed clean
+.PHONY: help demo test test-sglang test-vllm lint docs bench-overhead bench-client bench-probe bench-parse bench-stats bench-until bench-duet bench-history bench-list bench-factors bench-bisect bench-campaign bench-help gate gate-slowed clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ bench-duet: $(VENV)/.core ## Width of intervals by duet and by interleaved launc
 
 bench-bisect: $(VENV)/.dev ## What a bisection costs and finds, beside plain bisection and git_bayesect (20 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_bisect.py --write
+
+bench-campaign: $(VENV)/.core ## What whole bisection campaigns cost and find, by simulation (six minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_campaign.py --write
 
 bench-help: $(VENV)/.core ## How long benchharness --help takes beside an import of click
 	$(BIN)/python benchmarks/bench_help.py

@@ -7,6 +7,7 @@ from pathlib import Path
 from benchharness.bisect.session.answer import verdict
 from benchharness.bisect.session.campaign import Campaign
 from benchharness.bisect.session.deciding import Ended, Wanted
+from benchharness.bisect.session.outlook import Outlook
 from benchharness.bisect.session.standing import Standing
 from benchharness.cli.gate_run import write
 from benchharness.cli.options import print_json
@@ -21,11 +22,14 @@ def to_the_end(campaign: Campaign) -> Ended:
     lines.print(f"storing in {campaign.folder.path}", markup=False, soft_wrap=True)
     with campaign_progress.watching() as progress:
         campaign.finish_begun(progress)
+        forecasts = Outlook()
         while True:
             coming = campaign.next()
             if isinstance(coming, Ended):
                 return coming
-            progress.block_begins(coming, campaign.standing().launches)
+            standing = campaign.standing()
+            progress.expects(standing, forecasts.renewed(standing, coming))
+            progress.block_begins(coming, standing.launches)
             campaign.measure(coming, progress)
 
 

@@ -89,8 +89,9 @@ def _campaigns(declared: Experiment, results: Path) -> list[tuple[Path, State]]:
 
 
 def _same(one: Question, other: Question) -> bool:
-    """Budgets may grow while a campaign rests."""
-    return replace(one, most_launches=0, most_hours=None) == replace(other, most_launches=0, most_hours=None)
+    """Budgets may grow while a campaign rests, and all culprits be wanted in the end."""
+    free: dict[str, Any] = {"most_launches": 0, "most_hours": None, "every": False}
+    return replace(one, **free) == replace(other, **free)
 
 
 def opened(results: Path, name: str, cache: Path) -> Campaign:

@@ -33,6 +33,7 @@ Examples:
   benchharness bisect run hunt.yaml --axis commit --good v0.5.9 --bad main --metric verify_ms
   benchharness bisect run hunt.yaml --axis sgl-kernel --good 0.3.12 --bad 0.3.20
   benchharness bisect run hunt.yaml --factors --good before --bad after
+  benchharness bisect run hunt.yaml --factors --good before --bad after --every --resume
 """,
 )
 @click.argument("experiment", type=click.Path(path_type=Path))
@@ -64,6 +65,10 @@ Examples:
 @click.option("--merges", is_flag=True, help="Where a merge is the culprit, go on into what it merged.")
 @click.option("--prereleases", is_flag=True, help="Take release candidates and development versions too.")
 @click.option("--yanked", is_flag=True, help="Take withdrawn releases too.")
+@click.option(
+    "--every", is_flag=True, help="Go on after the first culprit, until nothing is left unexplained."
+)
+@click.option("--estimate", is_flag=True, help="Tell what the campaign would take, and launch nothing.")
 @click.option("--resume", is_flag=True, help="Go on with the last campaign that asked the same.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the page here.")
 @set_option
@@ -87,6 +92,8 @@ def command(
     merges: bool,
     prereleases: bool,
     yanked: bool,
+    every: bool,
+    estimate: bool,
     resume: bool,
     output: Path | None,
     sets: tuple[str, ...],
@@ -97,8 +104,8 @@ def command(
     """Find what changed a metric between GOOD and BAD.
 
     Which end is newer never decides which is better: a hunt for what made things faster is as good. Points
-    that can't be built or measured are routed around. Ends 0 with a culprit, 3 with a range only or ends
-    that do not differ, 5 if an end can't be launched.
+    that can't be built or measured are routed around. Ends 0 with a culprit (with --every: with all of
+    them), 3 with a range only or ends that do not differ, 5 if an end can't be launched.
     """
     from benchharness import spec
     from benchharness.bisect.session import observed
@@ -128,7 +135,11 @@ def command(
         merges=merges,
         prereleases=prereleases,
         yanked=yanked,
+        every=every,
     )
+    if estimate:
+        _estimate(declared, question, results, resume=resume, output=output, as_json=as_json)
+        return
     _answer(declared, question, results, cache_folder(cache), resume=resume, output=output, as_json=as_json)
 
 
@@ -191,6 +202,29 @@ def _leg(declared: Experiment, question: Question) -> Leg:
     return Leg("axis", laid.name, base.name, laid.places, notes=laid.notes)
 
 
+def _estimate(
+    declared: Experiment,
+    question: Question,
+    results: Path,
+    *,
+    resume: bool,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """What the campaign would take; UsageError with what belongs to one that is made."""
+    from benchharness.cli import bisect_estimate, bisect_open
+    from benchharness.errors import UsageError
+
+    if resume:
+        raise UsageError(
+            "--estimate begins nothing", "see `benchharness bisect status` for one that was begun"
+        )
+    if output is not None:
+        raise UsageError("--estimate finds nothing that a page could tell", "leave -o out")
+    legs = bisect_open.legs_of(declared, question, results)
+    bisect_estimate.tell(declared, question, _leg(declared, question), legs, results, as_json=as_json)
+
+
 def _answer(
     declared: Experiment,
     question: Question,
@@ -210,7 +244,9 @@ def _answer(
         folder, state = bisect_open.resumed(declared, question, results)
         lines = console.progress()
         campaign = Campaign(folder, state, legs, cache, lambda text: lines.print(text, markup=False))
-        campaign.write(replace(state, question=question))  # the budget may have grown
+        every = question.every or state.question.every
+        # The budget may have grown, and all culprits may be wanted now.
+        campaign.write(replace(state, question=replace(question, every=every)))
     else:
         campaign = bisect_open.begin(declared, question, _leg(declared, question), legs, results, cache)
     with campaign.folder, run_start.resumable():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +20,12 @@ if TYPE_CHECKING:
     from benchharness.stats.twolevel import Components
 
 _PLAIN_REPEATS = (1, 5)
+
+_FEW = 8
+"""Campaigns that are made in this process: starting others would take longer."""
+
+_MODES_DEVIATION = 10.0
+"""Percent: modes less than 5 % apart are none to a campaign."""
 
 
 @click.group("simulate")
@@ -61,6 +70,17 @@ def command() -> None:
 @click.option("--drift", type=float, default=0.0, show_default=True, help="The host's, over half an hour.")
 @click.option("--unbuildable", type=float, default=0.0, show_default=True, help="Share of the middle.")
 @click.option("--launches", type=int, default=400, show_default=True, help="Most launches of a campaign.")
+@click.option(
+    "--spread",
+    type=float,
+    default=None,
+    metavar="PERCENT",
+    help="Deviation of one measurement: a whole campaign calls ends alike that differ by less than 1 %.  "
+    "[default: 2, with modes 10]",
+)
+@click.option(
+    "--search-only", is_flag=True, help="Leave out whole campaigns: pre-flight, ends, search, confirmation."
+)
 @click.option("--noise", metavar="RUN[:STACK]", default=None, help="Take rho and lag from a stored run.")
 @click.option("--metric", default="output_tok_s", show_default=True, help="Whose noise --noise takes.")
 @results_option
@@ -79,6 +99,8 @@ def bisect(
     drift: float,
     unbuildable: float,
     launches: int,
+    spread: float | None,
+    search_only: bool,
     noise: str | None,
     metric: str,
     results: Path,
@@ -86,20 +108,14 @@ def bisect(
 ) -> None:
     """Simulate bisections: how often they find the change, and what they take, beside plain bisection.
 
-    Plain bisection launches each version once and measures both ends first.
+    The search alone stops when it is sure. A whole campaign is what `bisect run` makes: it launches the good
+    end twice, compares the ends until they differ for sure, searches, and confirms. Plain bisection launches
+    each version once and measures both ends first.
     """
     _refuse(trials, seed, confidence, launches)
     from benchharness.bisect.search import Limits
-    from benchharness.bisect.simulation import (
-        EQUAL,
-        PRICED,
-        Scene,
-        Tails,
-        campaign,
-        campaigns,
-        plain,
-        summary,
-    )
+    from benchharness.bisect.session.rehearsal import Budget, told
+    from benchharness.bisect.simulation import EQUAL, PRICED, Scene, Tails, campaign, plain, summary
     from benchharness.report import console, simulate_view
 
     parts = None if noise is None else _noise(results, noise, metric)
@@ -113,17 +129,38 @@ def bisect(
         lag=lag if lag is not None else (parts.correlation if parts else 0.0),
         drift=drift,
         unusable=unbuildable,
+        deviation=_spread(spread, parts, tails),
     )
-    limits = Limits(launches=launches)
-    runs = campaigns(lambda one: campaign(scene, confidence, one, limits), trials, seed)
-    ours = summary(list(_watched(runs, trials)))
-    rivals = {
-        repeats: summary(list(campaigns(lambda one, r=repeats: plain(scene, r, one), trials, seed)))  # type: ignore[misc]
-        for repeats in _PLAIN_REPEATS
-    }
-    simulate_view.show(console.people(as_json), scene, confidence, ours, rivals)
+    runs = [partial(campaign, scene, confidence, limits=Limits(launches=launches))]
+    if not search_only:
+        runs.append(partial(told, scene, confidence, budget=Budget(launches)))
+    runs += [partial(plain, scene, repeats) for repeats in _PLAIN_REPEATS]
+    done = list(_watched(_made(runs, trials, seed), trials * len(runs), trials))
+    ours, *others = (summary(done[at : at + trials]) for at in range(0, len(done), trials))
+    whole = None if search_only else others.pop(0)
+    rivals = dict(zip(_PLAIN_REPEATS, others, strict=True))
+    simulate_view.show(console.people(as_json), scene, confidence, ours, rivals, whole)
     if as_json:
-        print_json(simulate_view.document(scene, confidence, ours, rivals))
+        print_json(simulate_view.document(scene, confidence, ours, rivals, whole))
+
+
+Run = Callable[[Sequence[int]], "Outcome"]
+
+
+def _made(runs: Sequence[Run], trials: int, seed: int) -> Iterator[Outcome]:
+    """As many campaigns of each kind, one kind after the other, on all cores that this process may use.
+
+    Each campaign has a seed of its own, so the figures do not depend on how many cores there are.
+    """
+    seeds = [(seed, trial) for trial in range(trials)]
+    workers = min(len(os.sched_getaffinity(0)), trials)
+    if trials <= _FEW or workers < 2:
+        for run in runs:
+            yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        for run in runs:
+            yield from pool.map(run, seeds, chunksize=max(1, min(10, trials // (2 * workers))))
 
 
 def _refuse(trials: int, seed: int, confidence: float, launches: int) -> None:
@@ -180,7 +217,7 @@ def _noise(results: Path, run: str, name: str) -> Components:
     return found
 
 
-def _watched(outcomes: Iterable[Outcome], trials: int) -> Iterator[Outcome]:
+def _watched(outcomes: Iterable[Outcome], total: int, trials: int) -> Iterator[Outcome]:
     """Progress, where somebody watches."""
     from rich.progress import track
 
@@ -188,7 +225,17 @@ def _watched(outcomes: Iterable[Outcome], trials: int) -> Iterator[Outcome]:
 
     console = consoles.progress()
     if console.is_terminal:
-        yield from track(outcomes, "simulating campaigns", total=trials, console=console, transient=True)
+        yield from track(outcomes, "simulating campaigns", total=total, console=console, transient=True)
         return
     console.print(f"simulating {trials} campaigns")
     yield from outcomes
+
+
+def _spread(percent: float | None, noise: Components | None, tails: str) -> float:
+    """Deviation of one measurement, in logs."""
+    if percent is not None:
+        if not (math.isfinite(percent) and percent > 0):
+            raise UsageError(f"a spread of {percent:g} % is no deviation", "give --spread more than 0")
+        return math.log1p(percent / 100)
+    known = math.sqrt(noise.between + noise.within) if noise is not None else 0.0
+    return known or (_MODES_DEVIATION if tails == "modes" else 2.0) / 100

@@ -9,6 +9,7 @@ from benchharness.bisect.session.effects import Effect
 from benchharness.bisect.session.standing import Standing
 from benchharness.bisect.session.verdict import Verdict
 from benchharness.metrics import METRICS, Direction
+from benchharness.report.bisect_culprits import sure
 from benchharness.report.bisect_view import facts, headline
 from benchharness.report.console import number, percent
 
@@ -29,6 +30,7 @@ def page(standing: Standing, found: Verdict, commands: Sequence[Sequence[str]]) 
         "\n".join(f"- {line}" for line in facts(found)),
         _apart("What sets the two apart, as declared", found.declared),
         _apart("What really ran differently", found.effective),
+        _culprits(found),
         _effects(found.effects),
         _eliminated(found),
         _machine(stored.run.machine, stored.run.harness_version),
@@ -62,6 +64,28 @@ def _apart(title: str, rows: Mapping[str, tuple[str, ...]]) -> str:
 
 def _cell(text: str) -> str:
     return f"`{text}`".replace("|", "\\|") if text else ""
+
+
+def _culprits(found: Verdict) -> str:
+    """All of them in a table, where there are several."""
+    if len(found.culprits) < 2:
+        return ""
+    lines = [
+        "## All that was found",
+        "",
+        "| culprit | last good | change | interval | phase | of the whole | interval | confidence |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for one in found.culprits:
+        of_whole = ("-", "-")
+        if one.share is not None:
+            of_whole = f"{one.share.mean:.0%}", f"{one.share.low:.0%} .. {one.share.high:.0%}"
+        lines.append(
+            f"| {_cell(one.name or one.range_[1])} | {_cell(one.range_[0])} | {percent(one.change)} "
+            f"| {percent(one.low)} .. {percent(one.high)} | {one.phase or '-'} "
+            f"| {of_whole[0]} | {of_whole[1]} | {sure(one.confidence)} |"
+        )
+    return "\n".join(lines)
 
 
 def _effects(effects: Sequence[Effect]) -> str:
@@ -106,13 +130,7 @@ def _reproduce(commands: Sequence[Sequence[str]]) -> str:
 def commands(standing: Standing, found: Verdict) -> list[list[str]]:
     """Argument lists that ask the same again, and that compare the two."""
     question = standing.state.question
-    source = str(standing.stored.run.experiment.get("file", "EXPERIMENT"))
-    ask = ["benchharness", "bisect", "run", source]
-    ask += ["--factors"] if question.kind == "factors" else ["--axis", question.axis]
-    ask += ["--good", question.good, "--bad", question.bad, "--metric", question.metric]
-    ask += ["--stack", question.stack] if question.stack else []
-    for sets in standing.stored.run.experiment.get("sets", ()):
-        ask += ["--set", str(sets)]
+    ask = [*found.asked, *(["--every"] if question.every else [])]
     run = standing.stored.run.id
     good, bad = found.stacks
     compare = ["benchharness", "compare", f"{run}:{good}", f"{run}:{bad}"]

@@ -22,6 +22,8 @@ from benchharness.bisect.session.state import Leg
 from benchharness.bisect.session.swap_hunt import SwapHunt
 from benchharness.bisect.session.verdict import Verdict
 from benchharness.metrics import METRICS
+from benchharness.report import bisect_culprits
+from benchharness.report.bisect_culprits import sure
 from benchharness.report.console import duration, number, percent, sentence, table
 
 BAR = 24
@@ -29,9 +31,6 @@ MOST_POINTS = 40
 """Points of an axis that are all shown; of longer axes those that were measured or are likely."""
 
 LIKELY = 0.005
-
-MOST_SURE = 0.999
-"""Nothing is said to be surer: there is always something that no model holds."""
 
 
 def show_status(console: Console, standing: Standing, coming: Wanted | Ended) -> None:
@@ -88,11 +87,12 @@ def _show_axis(console: Console, metric: str, leg: Leg, hunt: AxisHunt) -> None:
 
 def _show_factors(console: Console, metric: str, leg: Leg, hunt: FactorHunt) -> None:
     ends = hunt.ends()
-    lines = table(f"{hunt.count} differences of the two stacks")
+    held = f", {len(leg.held)} as in the good one" if leg.held else ""
+    lines = table(f"{hunt.count} differences of the two stacks{held}")
     lines.add_column("difference", overflow="fold")
     lines.add_column("belongs to the culprit")
-    marginal = hunt.belief(ends).marginal if isinstance(ends, Difference) else [0.0] * hunt.count
-    for name, chance in zip(leg.factors, marginal, strict=True):
+    marginal = hunt.marginal(ends) if isinstance(ends, Difference) else [0.0] * hunt.count
+    for name, chance in zip(hunt.names, marginal, strict=True):
         lines.add_row(escape(name), _bar(float(chance)))
     console.print(lines)
     tried = table("")
@@ -169,7 +169,7 @@ def headline(found: Verdict) -> str:
         size = f" by {percent(found.change)} [{percent(found.low)}, {percent(found.high)}]"
         return (
             f"[bold]{escape(found.culprit)}[/bold] {verb} {found.metric}{size}{phase}, "
-            f"with {_sure(found.confidence)} confidence"
+            f"with {sure(found.confidence)} confidence"
         )
     if found.outcome in (Outcome.ALIKE, Outcome.UNTOLD, Outcome.UNUSABLE):
         return f"[yellow]nothing to find[/yellow]: {escape(found.reason)}"
@@ -181,10 +181,6 @@ def headline(found: Verdict) -> str:
         f"[yellow]a range only[/yellow]: the change lies after {first} and up to {last} "
         f"({found.confidence:.1%}): {escape(found.reason)}"
     )
-
-
-def _sure(confidence: float) -> str:
-    return f"{confidence:.1%}" if confidence < MOST_SURE else f"more than {MOST_SURE:.1%}"
 
 
 def facts(found: Verdict) -> list[str]:
@@ -202,6 +198,7 @@ def facts(found: Verdict) -> list[str]:
         f"[{percent(one.low)}, {percent(one.high)}]{'' if one.proven else ', not sure'}"
         for one in found.swaps
     ]
+    told += bisect_culprits.lines(found)
     told += found.warnings
     told.append(f"{found.launches} launches, {duration(found.hours * 3600)}")
     return told
@@ -247,6 +244,9 @@ def document(standing: Standing, found: Verdict) -> dict[str, Any]:
             }
             for one in found.swaps
         ],
+        "culprits": bisect_culprits.documents(found),
+        "rest": bisect_culprits.rest_document(found),
+        "every": found.every,
         "unusable": found.unusable,
         "warnings": list(found.warnings),
         "notes": list(found.notes),
@@ -264,7 +264,8 @@ def status_document(standing: Standing, coming: Wanted | Ended) -> dict[str, Any
             {
                 "kind": leg.kind,
                 "axis": leg.axis,
-                "factors": list(leg.factors),
+                "factors": list(hunt.names) if isinstance(hunt, FactorHunt) else list(leg.factors),
+                "part": leg.part is not None or bool(leg.held),
                 "places": [place.label for place in leg.places],
                 "probability": _probability(hunt),
                 "unusable": {} if isinstance(hunt, SwapHunt) else hunt.unusable,
@@ -284,11 +285,11 @@ def _probability(hunt: Hunt) -> list[float] | None:
         return None
     if isinstance(hunt, AxisHunt):
         return [0.0, *map(float, hunt.probability())] if len(hunt.places) > 2 else None
-    return [float(one) for one in hunt.belief(ends).marginal] if isinstance(hunt, FactorHunt) else None
+    return [float(one) for one in hunt.marginal(ends)] if isinstance(hunt, FactorHunt) else None
 
 
 def exit_status(found: Verdict) -> int:
-    """0 with a culprit, 5 where an end can't be launched, else 3."""
-    if found.culprit is not None:
+    """0 with a culprit (with all, where all were asked for), 5 where an end can't be launched, else 3."""
+    if found.complete:
         return 0
     return 5 if found.outcome is Outcome.UNUSABLE else 3

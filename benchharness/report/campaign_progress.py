@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +13,11 @@ from rich.markup import escape
 from rich.text import Text
 
 from benchharness.bisect.session.deciding import Wanted
+from benchharness.bisect.session.forecast import Forecast
+from benchharness.bisect.session.standing import Standing
 from benchharness.records import Launch, LaunchStatus, PlannedLaunch, Trial
 from benchharness.report import console as consoles
+from benchharness.report import forecast_view
 from benchharness.report.console import duration, sentence
 
 _REDRAW_S = 0.25
@@ -29,6 +33,22 @@ class CampaignProgress:
         self._stack = ""
         self._step = ""
         self._drawn = 0.0
+        self._last = math.nan
+        """Launches after which the campaign is expected to be over."""
+        self._made = 0
+
+    def expects(self, standing: Standing, found: Forecast | None) -> None:
+        """What the campaign is expected to take still, where that was worked out anew."""
+        self._made = standing.launches
+        if found is not None:
+            self._last = standing.launches + found.launches.middle
+        if not standing.launches:
+            told = forecast_view.beginning(standing.state.legs[-1], found)
+        elif found is not None:
+            told = f"to go: {forecast_view.words(found)}"
+        else:
+            return
+        sentence(self._console, f"[dim]{escape(told)}[/dim]")
 
     def block_begins(self, wanted: Wanted, number: int) -> None:
         """A block is next, after so many launches."""
@@ -39,6 +59,7 @@ class CampaignProgress:
     def launch_begins(self, planned: PlannedLaunch) -> None:
         """A launch is next."""
         self._stack, self._step = planned.stack, ""
+        self._made += 1
         self._draw(force=True)
 
     def step(self, text: str) -> None:
@@ -77,10 +98,19 @@ class CampaignProgress:
             return
         self._drawn = now
         line = Text.assemble(
-            (duration(now - self._began), "dim"), "  ", (self._stack, "bold"), f"  {self._step}"
+            (duration(now - self._began), "dim"),
+            self._to_go(),
+            "  ",
+            (self._stack, "bold"),
+            f"  {self._step}",
         )
         line.truncate(self._console.width, overflow="ellipsis")
         self._live.update(line, refresh=True)
+
+    def _to_go(self) -> tuple[str, str]:
+        """Launches still to go, in a few words; nothing where that is not known."""
+        left = self._last - self._made + 1
+        return (f", about {left:.0f} to go" if left >= 1 else "", "dim")
 
 
 @contextmanager

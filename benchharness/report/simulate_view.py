@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 
 def show(
-    console: Console, scene: Scene, confidence: float, ours: Summary, plain: Mapping[int, Summary]
+    console: Console,
+    scene: Scene,
+    confidence: float,
+    ours: Summary,
+    plain: Mapping[int, Summary],
+    whole: Summary | None = None,
 ) -> None:
-    """A line a kind of search; plain bisection by its repeats."""
+    """A line a kind of search; plain bisection by its repeats, and whole campaigns where they were made."""
     sentence(
         console,
         f"{scene.versions} versions, a change of {scene.effect:.3g} deviations of one measurement, "
@@ -25,9 +30,11 @@ def show(
     )
     rows = table("")
     rows.add_column("search")
-    for heading in ("found", "stated", "measurements", "launches", "hours", "could not tell"):
+    for heading in ("found", "wrong", "stated", "measurements", "launches", "hours", "could not tell"):
         rows.add_column(heading, justify="right")
     rows.add_row(f"by posterior, stop at {confidence:.4g}", *_cells(ours))
+    if whole is not None:
+        rows.add_row("the whole campaign, with ends and confirmation", *_cells(whole))
     for repeats, one in plain.items():
         rows.add_row(f"plain, {repeats} {'run' if repeats == 1 else 'runs'} a version", *_cells(one))
     console.print(rows)
@@ -36,6 +43,7 @@ def show(
 def _cells(one: Summary) -> list[str]:
     return [
         f"{one.success:.1%}",
+        f"{one.wrong:.1%}",
         number(100 * one.stated, 1) + ("%" if one.stated == one.stated else ""),
         number(one.mean_measurements, 1),
         number(one.mean_launches, 1),
@@ -44,13 +52,21 @@ def _cells(one: Summary) -> list[str]:
     ]
 
 
-def document(scene: Scene, confidence: float, ours: Summary, plain: Mapping[int, Summary]) -> dict[str, Any]:
-    """The same for programs: the fields of `Summary`, and `plain` by its repeats."""
+def document(
+    scene: Scene,
+    confidence: float,
+    ours: Summary,
+    plain: Mapping[int, Summary],
+    whole: Summary | None = None,
+) -> dict[str, Any]:
+    """The same for programs: the fields of `Summary`, `plain` by its repeats, and `whole` campaigns."""
     return {
         **asdict(ours),
         "confidence": confidence,
         "effect": scene.effect,
         "rho": scene.rho,
         "versions": scene.versions,
+        "deviation": scene.deviation,
         "plain": {str(repeats): asdict(one) for repeats, one in plain.items()},
+        "whole": None if whole is None else asdict(whole),
     }

@@ -72,6 +72,11 @@ def test_t10_the_culprit_is_a_dependency(tmp_path: Path) -> None:
     swaps = {one["direction"]: one for one in found["swaps"]}
     assert swaps["culprit into good"]["proven"] and swaps["culprit into good"]["change"] > 0
     assert swaps["fix into bad"]["proven"] and swaps["fix into bad"]["change"] < 0
+    labels = [(one["before"], one["after"]) for one in found["swaps"]]
+    assert labels == [
+        ("before + commit a5 + sgl-kernel 0.3.17", "before + commit a9 + sgl-kernel 0.3.18"),
+        ("after + commit a9 + sgl-kernel 0.3.18", "after + commit a5 + sgl-kernel 0.3.17"),
+    ]
     assert found["launches"] <= 60  # one factor at a time, five times each way, is 60
     assert run_folder(tmp_path / "results").joinpath("verdict.md").is_file()
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from commandline import bench
+
+from benchharness.cli.simulate_command import command
 
 SMALL = ("simulate", "bisect", "--versions", "16", "--effect", "4", "--trials", "6", "--seed", "3")
 
@@ -25,8 +28,9 @@ def test_what_a_campaign_would_cost_beside_plain_bisection(tmp_path: Path) -> No
 
 
 def test_known_and_equal_costs_take_less(tmp_path: Path) -> None:
-    unknown = bench(*SMALL, "--rho", "0", "--cost", "equal", "--json", cwd=tmp_path).document
-    known = bench(*SMALL, "--rho", "0", "--cost", "equal", "--known", "--json", cwd=tmp_path).document
+    asked = (*SMALL, "--rho", "0", "--cost", "equal", "--search-only", "--json")
+    unknown = bench(*asked, cwd=tmp_path).document
+    known = bench(*asked, "--known", cwd=tmp_path).document
     assert known["mean_measurements"] < unknown["mean_measurements"]
     assert unknown["mean_hours"] == pytest.approx(unknown["mean_measurements"] * 15 / 3600)
 
@@ -57,10 +61,41 @@ def test_noise_of_a_stored_run(tmp_path: Path) -> None:
     published = Path(__file__).parents[2] / "results" / "published"
     run = next(published.glob("quickstart/*/run.json")).parent
     bench("simulate", "bisect", "--noise", run, cwd=tmp_path).refused(2, "stacks")
-    noise = ("--effect", "20%", "--trials", "3", "--noise", f"{run}:off")
+    noise = ("--search-only", "--effect", "20%", "--trials", "3", "--noise", f"{run}:off")
     done = bench("simulate", "bisect", "--versions", "16", *noise, "--json", cwd=tmp_path)
     assert done.status == 0, done.err
     assert 0 <= done.document["rho"] <= 1
     assert done.document["effect"] > 0
     known = bench("simulate", "bisect", "--noise", f"{run}:off", "--metric", "speed", cwd=tmp_path)
     known.refused(2, "speed")
+
+
+def test_the_whole_campaign_stands_beside_the_search_alone(tmp_path: Path) -> None:
+    both = bench(*SMALL, "--json", cwd=tmp_path)
+    assert "the whole campaign" in both.err
+    whole = both.document["whole"]
+    assert whole["trials"] == 6
+    # The good end against itself, the ends in blocks and the confirmation come on top.
+    assert whole["mean_launches"] >= 8
+    assert whole["wrong"] + whole["success"] + whole["cannot_tell"] == pytest.approx(1)
+    alone = bench(*SMALL, "--search-only", "--json", cwd=tmp_path)
+    assert alone.document["whole"] is None
+    assert "the whole campaign" not in alone.err
+    assert alone.document["plain"]["5"]["success"] == both.document["plain"]["5"]["success"]
+    assert alone.document["mean_hours"] == both.document["mean_hours"]
+
+
+def test_figures_do_not_depend_on_how_many_processes_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for cores in ({0}, {0, 1, 2}):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: cores)
+        done = CliRunner().invoke(command, ["bisect", *SMALL[2:], "--trials", "12", "--json"])
+        assert done.exit_code == 0, done.output
+        told.append(done.stdout)
+    assert told[0] == told[1]
+
+
+def test_a_spread_below_which_ends_count_as_alike(tmp_path: Path) -> None:
+    small = bench(*SMALL, "--spread", "0.1", "--effect", "2", "--json", cwd=tmp_path).document
+    assert small["deviation"] == pytest.approx(0.001, rel=0.01)
+    bench(*SMALL, "--spread", "0", cwd=tmp_path).refused(2, "spread")

@@ -35,11 +35,16 @@ def make(folder: Path, releases: Sequence[tuple[str, Environment]]) -> dict[str,
         lines = "".join(f"    {line!r},\n" for line in asked)
         text = f'[project]\nname = "sglang"\ndynamic = ["version"]\ndependencies = [\n{lines}]\n'
         (python / "pyproject.toml").write_text(text, encoding="utf-8")
-        _git(folder, "add", "--all", "--force")
-        _git(folder, "commit", "-q", "-m", f"SGLang {release}")
+        commits[release] = commit(folder, f"SGLang {release}")
         _git(folder, "tag", f"v{release}")
-        commits[release] = _git(folder, "rev-parse", "HEAD")
     return commits
+
+
+def commit(folder: Path, subject: str) -> str:
+    """Commit all that stands in the folder; the full hash."""
+    _git(folder, "add", "--all", "--force")
+    _git(folder, "commit", "-q", "-m", subject)
+    return _git(folder, "rev-parse", "HEAD")
 
 
 def _git(folder: Path, *arguments: str) -> str:

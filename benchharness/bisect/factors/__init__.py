@@ -8,7 +8,7 @@ rest from the good one. `believe` weighs which set of factors acts, and only act
 from benchharness.bisect.factors.belief import Belief, Shift, Tried, believe
 from benchharness.bisect.factors.choice import Stop, next_combination, swaps
 from benchharness.bisect.factors.differences import Differences, Factor, combined, differences
-from benchharness.bisect.factors.hypotheses import Combination
+from benchharness.bisect.factors.hypotheses import Combination, Form, Hypothesis
 from benchharness.bisect.factors.prior import Prior
 
 __all__ = [
@@ -16,6 +16,8 @@ __all__ = [
     "Combination",
     "Differences",
     "Factor",
+    "Form",
+    "Hypothesis",
     "Prior",
     "Shift",
     "Stop",

@@ -1,10 +1,10 @@
 """What the launches so far say: the chance of every set of factors, by Bayes' rule.
 
-A launch of a combination is at the bad level where the whole culprit set is taken, else at the good one:
-`value = level + shift * acts + noise`. Level, shift and deviation are unknown and integrated out: the level
-over all values, the deviation with an inverse-gamma prior, the shift on a grid. Launches of one block share
-an offset whose size is unknown, too. This is the linear model with a normal-inverse-gamma prior (Gelman et
-al., Bayesian Data Analysis, 3rd ed., section 14.8).
+A launch of a combination is at the bad level where the whole culprit is taken, else at the good one; of a
+culprit in several parts it may lie in between: `value = level + shift * share + noise`. Level, shift and
+deviation are unknown and integrated out: the level over all values, the deviation with an inverse-gamma
+prior, the shift on a grid. Launches of one block share an offset whose size is unknown, too. This is the
+linear model with a normal-inverse-gamma prior (Gelman et al., Bayesian Data Analysis, 3rd ed., section 14.8).
 """
 
 from __future__ import annotations
@@ -12,19 +12,29 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from benchharness.bisect.factors.hypotheses import Combination, Flags, Floats, Hypotheses, flags, up_to
+from benchharness.bisect.factors.hypotheses import (
+    LEVELS,
+    Combination,
+    Floats,
+    Hypotheses,
+    Hypothesis,
+    flags,
+    up_to,
+)
 from benchharness.bisect.factors.prior import Prior, log_chances, log_sum
 from benchharness.errors import UsageError
 
 BLOCK_RATIOS = (0.0, 0.5, 2.0)
 """Variance of what a block's launches share, over the variance of a launch; equally likely beforehand."""
 INTERVAL = 0.95
+NEGLIGIBLE = 1e-5
+"""Chance below which a row is left out of what is expected of a launch."""
 NO_CONTRAST = 1e-9
-"""Of a set that acts in all launches or in none, but for rounding."""
+"""Of a set that acts alike in all launches, but for rounding."""
 MIN_FITTED = 3
 """Launches from which on a shift has a standard error."""
 
@@ -54,39 +64,16 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Belief:
-    """What is believed after some launches.
-
-    Attributes:
-        probability: of every set; the empty one says that nothing acts. They sum to 1.
-        best: the likeliest set.
-        confidence: its probability.
-        shift: if `best` acts.
-        deviation: of a launch's value about its level, on the log scale.
-        marginal: of each factor, the chance that it belongs to the culprit.
-        prior: what was believed beforehand.
-    """
-
-    probability: Mapping[Combination, float]
-    best: Combination
-    confidence: float
-    shift: Shift
-    deviation: float
-    marginal: tuple[float, ...]
-    prior: Prior
-
-
-@dataclass(frozen=True)
 class Weighed:
     """The posterior, with what it predicts of the next launch.
 
     Attributes:
         sets: what is weighed.
-        chance: of each set.
+        chance: of each row.
         shifts: the grid that was summed over.
-        shift_chance: sets x shifts, given the set.
-        good, bad: expected value of a launch in which the set doesn't act, and in which it does; per set.
-        good_spread, bad_spread: their standard deviations, unknown parameters included.
+        shift_chance: rows x shifts, given the row.
+        mean, spread: of a launch that shows each of `LEVELS` of the shift, unknown parameters included;
+            rows x levels. Of rows that are next to impossible nothing is worked out.
         deviation: of a launch about its level.
     """
 
@@ -94,11 +81,56 @@ class Weighed:
     chance: Floats
     shifts: Floats
     shift_chance: Floats
-    good: Floats
-    bad: Floats
-    good_spread: Floats
-    bad_spread: Floats
+    mean: Floats
+    spread: Floats
     deviation: float
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed after some launches.
+
+    Attributes:
+        weighed: the posterior.
+        best: the likeliest part of a culprit: it acts as a whole, whatever else may; empty if nothing does.
+        confidence: its probability.
+        shift: what `best` makes by itself.
+        deviation: of a launch's value about its level, on the log scale.
+        marginal: of each factor, the chance that it belongs to a culprit.
+        parts: of each set, the chance that it acts as a whole, whatever else does.
+        prior: what was believed beforehand.
+    """
+
+    weighed: Weighed
+    best: Combination
+    confidence: float
+    shift: Shift
+    deviation: float
+    marginal: tuple[float, ...]
+    parts: Mapping[Combination, float]
+    prior: Prior
+
+    @cached_property
+    def probability(self) -> Mapping[Hypothesis, float]:
+        """Of everything that may be to blame, whatever the shares of its parts. They sum to 1."""
+        merged: dict[Hypothesis, float] = {}
+        for row, chance in zip(self.weighed.sets.rows, self.weighed.chance, strict=True):
+            merged[row] = merged.get(row, 0.0) + float(chance)
+        return merged
+
+    @property
+    def left(self) -> tuple[Combination, ...]:
+        """`best`, and then the sets that hold 95 % of the chance together, likeliest first."""
+        by_set: dict[Combination, float] = {self.best: 1.0}
+        for row, chance in self.probability.items():
+            by_set[row.factors] = by_set.get(row.factors, 0.0) + chance
+        held, left = -1.0, list[Combination]()
+        for one in sorted(by_set, key=lambda one: -by_set[one]):
+            left.append(one)
+            held += by_set[one]
+            if held >= INTERVAL:
+                break
+        return tuple(left)
 
 
 def believe(factors: int, tried: Sequence[Tried], prior: Prior | None = None) -> Belief:
@@ -114,17 +146,31 @@ def believe(factors: int, tried: Sequence[Tried], prior: Prior | None = None) ->
     """
     prior = prior or Prior()
     found = weigh(factors, tuple(tried), prior)
-    best = int(found.chance.argmax())
-    marginal = found.chance @ found.sets.members
+    by_part = np.minimum(found.sets.of_each_part(found.chance), 1.0)
+    at = int(by_part.argmax())
+    nothing = bool(found.chance[-1] > by_part[at])
+    best = frozenset[int]() if nothing else found.sets.parts[at]
     return Belief(
-        probability=dict(zip(found.sets.sets, map(float, found.chance), strict=True)),
-        best=found.sets.sets[best],
-        confidence=float(found.chance[best]),
-        shift=_shift(found.shifts, found.shift_chance[best]),
+        weighed=found,
+        best=best,
+        confidence=float(found.chance[-1] if nothing else by_part[at]),
+        shift=_of_best(found, best),
         deviation=found.deviation,
-        marginal=tuple(map(float, marginal)),
+        marginal=tuple(map(float, np.minimum(found.chance @ found.sets.members, 1.0))),
+        parts=dict(zip(found.sets.parts, map(float, by_part), strict=True)),
         prior=prior,
     )
+
+
+def _of_best(found: Weighed, best: Combination) -> Shift:
+    """What it makes by itself, by the likeliest row in which it does."""
+    if not best:
+        return _shift(found.shifts, found.shift_chance[-1])
+    mine = found.sets.held == found.sets.parts.index(best)
+    row = int((found.chance * mine.any(axis=1)).argmax())
+    share = float(found.sets.shares[row][mine[row]][0])
+    whole = _shift(found.shifts, found.shift_chance[row])
+    return Shift(whole.middle * share, whole.low * share, whole.high * share)
 
 
 @lru_cache(maxsize=8)
@@ -133,8 +179,8 @@ def weigh(factors: int, tried: tuple[Tried, ...], prior: Prior) -> Weighed:
     values = np.array([one.value for one in tried], dtype=float)
     if not np.isfinite(values).all():
         raise UsageError("a launch's value is not a number", "leave failed launches out")
-    sets = up_to(factors, prior.size)
-    acts = sets.acting(flags([one.combination for one in tried], factors))
+    sets = up_to(factors, prior.size, prior.several)
+    acts = LEVELS[sets.levels(flags([one.combination for one in tried], factors))]
     ratios = BLOCK_RATIOS if _has_blocks(tried) else (0.0,)
     precisions = [_precision(tried, ratio) for ratio in ratios]
     before = log_chances(factors, prior)
@@ -148,15 +194,17 @@ def weigh(factors: int, tried: tuple[Tried, ...], prior: Prior) -> Weighed:
     share = joint / np.maximum(each, 1e-300)[:, None]
     level = np.stack([fit.level for fit in fits])
     variance = np.stack([fit.variance for fit in fits])
-    good, good_spread = _moments(level, variance, share)
-    bad, bad_spread = _moments(level + shifts, variance, share)
+    mean, spread = np.zeros((len(before), len(LEVELS))), np.ones((len(before), len(LEVELS)))
+    kept = each > NEGLIGIBLE
+    level, variance, given = level[:, kept], variance[:, kept], share[:, kept]
+    for at, shown in enumerate(LEVELS):
+        mean[kept, at], spread[kept, at] = _moments(level + shown * shifts, variance, given)
     noise = np.stack([fit.noise for fit in fits])
     deviation = math.sqrt(float((joint * noise).sum()))
-    chance = np.minimum(each, 1.0)
-    return Weighed(sets, chance, shifts, share.sum(axis=0), good, bad, good_spread, bad_spread, deviation)
+    return Weighed(sets, np.minimum(each, 1.0), shifts, share.sum(axis=0), mean, spread, deviation)
 
 
-def _grid(values: Floats, acts: Flags, precision: Floats, prior: Prior, before: Floats) -> Floats:
+def _grid(values: Floats, acts: Floats, precision: Floats, prior: Prior, before: Floats) -> Floats:
     """Shifts to sum over: a coarse grid, and a close one about what likely sets fit."""
     shifts = prior.shifts()
     if len(values) < MIN_FITTED or prior.shift is not None:
@@ -193,7 +241,7 @@ class _Fit:
     own: Floats
 
 
-def _fit(values: Floats, acts: Flags, precision: Floats, prior: Prior, shifts: Floats) -> _Fit:
+def _fit(values: Floats, acts: Floats, precision: Floats, prior: Prior, shifts: Floats) -> _Fit:
     """The evidence of each set and shift, with level and deviation integrated out."""
     one = np.ones(len(values))
     weight = float(one @ precision @ one)
@@ -203,10 +251,9 @@ def _fit(values: Floats, acts: Flags, precision: Floats, prior: Prior, shifts: F
     else:
         centred = precision - np.outer(precision @ one, precision @ one) / max(weight, 1e-300)
         count = max(len(values) - 1, 0)
-    given = acts.astype(float)
     whole = float(values @ centred @ values)
-    cross = given.T @ centred @ values
-    own = np.einsum("is,ij,js->s", given, centred, given)
+    cross = acts.T @ centred @ values
+    own = np.einsum("is,ij,js->s", acts, centred, acts)
     rest = np.maximum(whole - 2 * cross[:, None] * shifts + own[:, None] * shifts**2, 0.0)
     log_determinant = np.linalg.slogdet(precision)[1] if len(values) else 0.0
     if prior.level is None and len(values):
@@ -219,21 +266,21 @@ def _fit(values: Floats, acts: Flags, precision: Floats, prior: Prior, shifts: F
         scale = (prior.deviation_launches * prior.deviation**2 + rest) / 2
         log_evidence = -shape * np.log(scale)
         noise = scale / max(shape - 1, 0.5)
-    level, uncertain = _levels(values, given, precision, weight, prior, shifts)
+    level, uncertain = _levels(values, acts, precision, weight, prior, shifts)
     return _Fit(0.5 * log_determinant + log_evidence, level, noise * (1 + uncertain), noise, cross, own)
 
 
 def _levels(
-    values: Floats, given: Floats, precision: Floats, weight: float, prior: Prior, shifts: Floats
+    values: Floats, acts: Floats, precision: Floats, weight: float, prior: Prior, shifts: Floats
 ) -> tuple[Floats, float]:
     """The good level for each set and shift, and its variance in variances of a launch."""
-    shape = (given.shape[1], len(shifts))
+    shape = (acts.shape[1], len(shifts))
     if prior.level is not None:
         return np.full(shape, prior.level), 0.0
     if not len(values):
         return np.zeros(shape), 1e6
     share = precision.sum(axis=0) / weight
-    return float(share @ values) - (share @ given)[:, None] * shifts, 1 / weight
+    return float(share @ values) - (share @ acts)[:, None] * shifts, 1 / weight
 
 
 def _moments(level: Floats, variance: Floats, share: Floats) -> tuple[Floats, Floats]:

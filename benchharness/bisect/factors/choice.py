@@ -9,14 +9,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchharness.bisect.factors.belief import Belief, Tried, Weighed, weigh
+from benchharness.bisect.factors.belief import NEGLIGIBLE, Belief, Tried, Weighed, weigh
 from benchharness.bisect.factors.hypotheses import (
+    LEVELS,
     Combination,
     Flags,
     Floats,
-    acting_in_candidates,
+    Levels,
     candidates,
     flags,
+    levels_of_candidates,
 )
 
 SHORTLIST = 48
@@ -26,7 +28,8 @@ LEAST_BITS = 1e-3
 ENDS = 2
 """Launches of each end before anything else, where levels are unknown."""
 POINTS = 96
-NEGLIGIBLE = 1e-5
+EXPECTED = 1e-4
+"""Chance from which on a row counts when combinations are chosen for a closer look."""
 SEED = 7
 
 Indices = NDArray[np.int64]
@@ -71,7 +74,7 @@ def next_combination(
         ends: launches of each end that come first, while levels are unknown.
     """
     if belief.confidence >= confidence:
-        return Stop("confident" if belief.best else "no change", _left(belief))
+        return Stop("confident" if belief.best else "no change", belief.left)
     prior = belief.prior
     nothing, all_of_them = frozenset[int](), frozenset(range(factors))
     if prior.level is None or prior.shift is None:
@@ -79,50 +82,56 @@ def next_combination(
         if min(seen) < ends:
             return all_of_them if seen[1] < seen[0] else nothing
     rows = candidates(factors, SEED)
-    acting = acting_in_candidates(factors, prior.size, SEED)
+    levels = levels_of_candidates(factors, prior.size, prior.several, SEED)
     found = weigh(factors, tuple(tried), prior)
     buildable = _buildable(rows, tried, () if callable(unbuildable) else unbuildable)
     refused = unbuildable if callable(unbuildable) else None
     prices = np.ones(len(rows)) if cost is None else np.array([cost(_set(row)) for row in rows])
-    chosen = _shortlist(rows, acting @ found.chance, buildable / prices, refused)
+    chosen = _shortlist(rows, _expected(levels, found.chance), buildable / prices, refused)
     if not len(chosen):
-        return Stop("exhausted", _left(belief))
-    told = information(found, acting[chosen])
+        return Stop("exhausted", belief.left)
+    told = information(found, levels[chosen])
     best = int((told * buildable[chosen] / prices[chosen]).argmax())
     if told[best] < LEAST_BITS:
-        return Stop("exhausted", _left(belief))
+        return Stop("exhausted", belief.left)
     return _set(rows[chosen[best]])
 
 
-def information(found: Weighed, acting: NDArray[np.float32]) -> Floats:
-    """Expected information about the culprit set from one launch, in bits, of each combination.
+def information(found: Weighed, levels: Levels) -> Floats:
+    """Expected information about the culprit from one launch, in bits, of each combination.
 
     Args:
         found: the posterior.
-        acting: combinations x sets: 1 where the set acts in the combination, else 0.
+        levels: combinations x rows: what each would show, as positions in `LEVELS`.
     """
     kept = found.chance > NEGLIGIBLE
     chance = found.chance[kept] / found.chance[kept].sum()
-    good, bad = found.good[kept], found.bad[kept]
-    spreads = found.good_spread[kept], found.bad_spread[kept]
-    widest = max(float(one.max()) for one in spreads)
-    low = min(float(good.min()), float(bad.min())) - 4 * widest
-    high = max(float(good.max()), float(bad.max())) + 4 * widest
-    least = min(float(one.min()) for one in spreads)
-    points = int(np.clip(2.5 * (high - low) / least, POINTS, 20 * POINTS))
+    mean, spread, levels = found.mean[kept], found.spread[kept], levels[:, kept]
+    widest = float(spread.max())
+    low, high = float(mean.min()) - 4 * widest, float(mean.max()) + 4 * widest
+    points = int(np.clip(2.5 * (high - low) / float(spread.min()), POINTS, 20 * POINTS))
     grid = np.linspace(low, high, points)
-    step = grid[1] - grid[0]
-    as_good, as_bad = (_density(grid, *pair) for pair in zip((good, bad), spreads, strict=True))
-    weights = acting[:, kept] * chance
-    mixed = weights @ as_bad + (chance - weights) @ as_good
-    entropy = -(mixed * np.log2(np.maximum(mixed, 1e-300))).sum(axis=1) * step
-    own_good, own_bad = (0.5 * np.log2(2 * np.pi * np.e * spread**2) for spread in spreads)
-    return np.asarray(entropy - weights @ own_bad - (chance - weights) @ own_good)
+    own = 0.5 * np.log2(2 * np.pi * np.e * spread**2)
+    mixed = np.zeros((len(levels), points))
+    within = np.zeros(len(levels))
+    for level in np.unique(levels):
+        rows = np.flatnonzero((levels == level).any(axis=0))
+        weights = (levels[:, rows] == level) * chance[rows]
+        mixed += weights @ _density(grid, mean[rows, level], spread[rows, level])
+        within += weights @ own[rows, level]
+    entropy = -(mixed * np.log2(np.maximum(mixed, 1e-300))).sum(axis=1) * (grid[1] - grid[0])
+    return np.asarray(entropy - within)
 
 
 def swaps(hypothesis: Combination, factors: int) -> tuple[Combination, Combination]:
     """Two combinations that check a culprit: it alone in the good stack, and all but it of the bad one."""
     return hypothesis, frozenset(range(factors)) - hypothesis
+
+
+def _expected(levels: Levels, chance: Floats) -> Floats:
+    """Share of the shift that each combination is expected to show."""
+    kept = chance > EXPECTED
+    return np.asarray(LEVELS.astype(np.float32)[levels[:, kept]] @ chance[kept].astype(np.float32))
 
 
 def _density(grid: Floats, mean: Floats, spread: Floats) -> Floats:
@@ -172,15 +181,3 @@ def _buildable(rows: Flags, tried: Sequence[Tried], failed: Collection[Combinati
 
 def _set(row: Flags) -> Combination:
     return frozenset(map(int, np.flatnonzero(row)))
-
-
-def _left(belief: Belief) -> tuple[Combination, ...]:
-    """Sets that hold 95 % of the chance together."""
-    order = sorted(belief.probability, key=lambda one: -belief.probability[one])
-    held, left = 0.0, []
-    for one in order:
-        left.append(one)
-        held += belief.probability[one]
-        if held >= 0.95:
-            break
-    return tuple(left)

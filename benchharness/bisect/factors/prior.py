@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from benchharness.bisect.factors.hypotheses import Floats, up_to
+from benchharness.bisect.factors.hypotheses import Flags, Floats, Form, up_to
 from benchharness.errors import UsageError
 
 SHIFTS = 40
 FINE_SHIFTS = 25
 """Further shifts about the one that the likely sets fit: a well-known shift is narrower than the grid."""
+TRIPLES = 0.2
+"""Of culprits in several parts, the share of those with three factors."""
 WITHIN_ERRORS = 5.0
 """How far the further shifts reach, in standard errors."""
 
@@ -23,7 +26,10 @@ class Prior:
     """What is believed before the first launch.
 
     Attributes:
-        by_size: chance that the culprit is a single factor, a pair, a triple ...; as many as are weighed.
+        by_size: chance that the culprit is a single factor, a pair, a triple ..., that act together; as many
+            as are weighed.
+        added, either: chance that there are several parts that act each by itself, and their effects add or
+            any of them is enough; it is taken from the others. Without pairs neither is weighed.
         nothing: chance that no set acts: the two stacks are equally fast.
         weights: how suspicious each factor is beside the others; None for all alike.
         least_shift, most_shift: bounds of the shift, on the log scale.
@@ -34,6 +40,8 @@ class Prior:
     """
 
     by_size: tuple[float, ...] = (0.75, 0.25)
+    added: float = 0.03
+    either: float = 0.015
     nothing: float = 0.02
     weights: tuple[float, ...] | None = None
     least_shift: float = 0.01
@@ -47,6 +55,11 @@ class Prior:
     def size(self) -> int:
         """Factors of the largest set that is weighed."""
         return len(self.by_size)
+
+    @property
+    def several(self) -> bool:
+        """Whether culprits in several parts are weighed, too."""
+        return self.size > 1 and self.added + self.either > 0
 
     def shifts(self, about: float = 0.0, error: float = 0.0) -> Floats:
         """A grid of possible shifts, closer about one whose standard error is known; ascending."""
@@ -85,16 +98,26 @@ def log_chances(factors: int, prior: Prior) -> Floats:
     Raises:
         UsageError: weights that don't fit the factors.
     """
-    sets = up_to(factors, prior.size)
+    sets = up_to(factors, prior.size, prior.several)
     weights = np.ones(factors) if prior.weights is None else np.asarray(prior.weights, dtype=float)
     if len(weights) != factors or not (weights > 0).all():
         raise UsageError(f"each of the {factors} factors needs a weight above 0", "correct the weights")
     logs = sets.members @ np.log(weights)
-    for size in range(1, prior.size + 1):
-        at = sets.sizes == size
-        if at.any():
-            logs[at] += math.log(max(prior.by_size[size - 1], 1e-12)) - log_sum(logs[at])
-    acting = sets.sizes > 0
-    logs[acting] += math.log1p(-prior.nothing) - log_sum(logs[acting])
-    logs[~acting] = math.log(max(prior.nothing, 1e-12))
+    forms = {form: np.array([row.form is form for row in sets.rows]) for form in Form}
+    together = forms[Form.TOGETHER] & (sets.sizes > 0)
+    parts = [(together & (sets.sizes == size + 1), chance) for size, chance in enumerate(prior.by_size)]
+    _share_out(logs, parts)
+    _share_out(logs, [(together, 1 - prior.added - prior.either)])
+    for form, chance in ((Form.ADDED, prior.added), (Form.EITHER, prior.either)):
+        pairs = forms[form] & (sets.sizes == 2)
+        _share_out(logs, [(pairs, 1 - TRIPLES), (forms[form] & ~pairs, TRIPLES)])
+        _share_out(logs, [(forms[form], chance)])
+    _share_out(logs, [(sets.sizes > 0, 1 - prior.nothing), (sets.sizes == 0, prior.nothing)])
     return np.asarray(logs - log_sum(logs))
+
+
+def _share_out(logs: Floats, parts: Iterable[tuple[Flags, float]]) -> None:
+    """Give each part its chance, its own proportions kept."""
+    for part, chance in parts:
+        if part.any():
+            logs[part] += math.log(max(chance, 1e-12)) - log_sum(logs[part])

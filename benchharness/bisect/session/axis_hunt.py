@@ -37,6 +37,8 @@ class AxisHunt:
         prices: what launches cost.
         prior: what earlier campaigns told.
         running: index of the launch that runs still, which could stay for more; None where none does.
+        least: where another hunt showed the whole difference already: what of it (in logs) is worth a word.
+        over: the campaign went on from here, so what was confirmed stands, whatever is known by now.
     """
 
     places: tuple[Place, ...]
@@ -47,6 +49,8 @@ class AxisHunt:
     prices: Prices
     prior: Prior | None = None
     running: int | None = None
+    least: float | None = None
+    over: bool = False
 
     @property
     def good(self) -> Place:
@@ -95,7 +99,7 @@ class AxisHunt:
         """This hunt; where a point is like neither end, that between it and the end farther from it."""
         if not isinstance(self.ends(), Difference) or self.ends_are_bimodal:
             return self
-        low, high = levels.between_ends(self.values)
+        low, high = levels.between_ends(self.values, self.least)
         if (low, high) == (0, len(self.places) - 1):
             return self
         places = self.places[low : high + 1]
@@ -170,11 +174,21 @@ class AxisHunt:
         """The last good and the first bad point as far as that is known; those between can't be measured."""
         if len(self.places) == 2 or not isinstance(self.ends(), Difference):
             return self.good, self.bad
+        if self._settled is not None:
+            return self._settled
         if self.inner is not self:
             return self.inner.suspects()
         stop = self.stop()
         low, high = (stop.good, stop.bad) if stop else self.belief().range_(self.confidence)
         return self.places[low], self.places[high]
+
+    @cached_property
+    def _settled(self) -> tuple[Place, Place] | None:
+        """Of a hunt that is over the pair that was confirmed last."""
+        fresh = [one for one in self.observed if one.role == Role.CONFIRM]
+        stacks = {one.stack for one in fresh if one.block == max(other.block for other in fresh)}
+        pair = [place for place in self.places if place.stack in stacks]
+        return (pair[0], pair[1]) if self.over and len(pair) == 2 else None
 
     def ends(self) -> Wanted | Ended | Difference:
         """Pre-flight and check of the ends (see `deciding.check_ends`)."""
@@ -182,30 +196,51 @@ class AxisHunt:
 
     @cached_property
     def _ends(self) -> Wanted | Ended | Difference:
-        return deciding.check_ends(self.good, self.bad, self.observed, self.confidence, self.repeats)
+        known = (self.good, self.bad, self.observed, self.confidence, self.repeats)
+        return deciding.check_ends(*known) if self.least is None else deciding.check_rest(*known, self.least)
 
     def next(self) -> Wanted | Ended:
         """What to measure, or how it ended."""
         ends = self.ends()
         if not isinstance(ends, Difference):
             return ends
-        if self.inner is not self:
-            return self.inner.next()
+        if self._settled is not None:
+            return self._confirm(*self._settled)
+        inner = self.inner
+        if len(inner.places) == 2 and (inner is not self or self.least is not None):
+            return inner.confirmed_ends()  # its ends stand in no block together
+        if inner is not self:
+            return inner.next()
         if len(self.places) == 2:
             return Ended(Outcome.FOUND, "the ends stand next to each other")
         move = self._move
         if isinstance(move, search.Stop):
-            return self._confirm(move)
+            if move.reason is search.Reason.CANNOT_TELL:
+                return Ended(Outcome.BUDGET, "the launches that were allowed don't tell the points apart")
+            return self._confirm(self.places[move.good], self.places[move.bad])
+        odd = self._doubtful(move)
+        if odd is not None:
+            reason = f"{odd.label} seems to be like neither end: once more"
+            return Wanted((odd,), Role.SEARCH, self.repeats, reason)
         at = self.places[move.point]
         beside = () if move.beside is None else (self.places[move.beside],)
         reason = move.reason.replace(f"point {move.point}", at.label)
         return Wanted((at, *beside), Role.SEARCH, move.repeats, reason, move.stay)
 
-    def _confirm(self, stop: search.Stop) -> Wanted | Ended:
+    def _doubtful(self, move: search.Move) -> Place | None:
+        """A point that tells of a further change, where the search goes back to one that is known well."""
+        if move.stay or self.ends_are_bimodal or self.values[move.point].size < levels.KNOWN_WELL:
+            return None
+        at = levels.doubtful(self.values)
+        return None if at is None or self.places[at].label in self.unusable else self.places[at]
+
+    def confirmed_ends(self) -> Wanted | Ended:
+        """Of two points that were measured for other reasons: whether they differ side by side, too."""
+        ends = self.ends()
+        return self._confirm(self.good, self.bad) if isinstance(ends, Difference) else ends
+
+    def _confirm(self, parent: Place, culprit: Place) -> Wanted | Ended:
         """Parent against culprit on fresh launches, whatever is believed."""
-        parent, culprit = self.places[stop.good], self.places[stop.bad]
-        if stop.reason is search.Reason.CANNOT_TELL:
-            return Ended(Outcome.BUDGET, "the launches that were allowed don't tell the points apart")
         done = deciding.blocks_of(parent, culprit, self.observed, (Role.CONFIRM,))
         found = deciding.pair(parent, culprit, self.observed, (Role.CONFIRM,), 1 - self.confidence)
         if found is not None and found.decided(1 - self.confidence):

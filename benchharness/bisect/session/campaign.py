@@ -61,7 +61,8 @@ class Campaign:
                 self.write(attested)
             standing = self.standing()
             found = standing.next()
-            further = self.legs.following(standing, found) if isinstance(found, Ended) else None
+            last = standing.ended(len(self.state.legs) - 1)
+            further = self.legs.following(standing, last) if last is not None else None
             if further is None:
                 return found
             self.write(replace(self.state, legs=(*self.state.legs, further)))

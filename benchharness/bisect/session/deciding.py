@@ -17,6 +17,9 @@ MOST_ENDS = 8
 ALIKE = 0.01
 """Largest difference of ends (in logs) that counts as none."""
 
+FEWEST_REST = 4
+"""Launches of either end of what is left from which on it may be called nothing."""
+
 MOST_PAIRS = 8
 """Blocks of a confirmation, or of a swap, after which it is given up."""
 
@@ -119,6 +122,46 @@ def check_ends(
     return Wanted(order, Role.ENDS, repeats, "whether the ends differ at all")
 
 
+def check_rest(
+    good: Place, bad: Place, observed: Sequence[Observed], confidence: float, repeats: int, least: float
+) -> Wanted | Ended | Difference:
+    """Whether anything is left between two places that were measured before, where a culprit is known.
+
+    What is worth a word is `least`, in logs.
+    """
+    for end in (good, bad):
+        why = unusable(observed, (end,)).get(end.label)
+        if why:
+            return Ended(Outcome.UNUSABLE, f"{end.label} can't be measured: {why}")
+    ones, others = values(observed, good.stack), values(observed, bad.stack)
+    launches = min(len(ones), len(others))
+    if launches and max(len(ones), len(others)) > 1:
+        found = difference.between(ones, others, 1 - confidence)
+        if found.decided((1 - confidence) / MOST_ENDS):
+            return found if abs(found.mean) >= least else _too_little(good, bad, found)
+        if is_little(found, launches, least):
+            return _too_little(good, bad, found)
+        if launches >= MOST_ENDS:
+            return _not_told(found, launches)
+    order = (bad, good) if launches % 2 == 0 else (good, bad)
+    return Wanted(order, Role.ENDS, repeats, f"whether {good.label} and {bad.label} differ, too")
+
+
+def is_little(found: Difference, launches: int, least: float) -> bool:
+    """Whether to give up looking for a difference of at least so much.
+
+    The fewer launches there are, the smaller must it seem: what is worth a word is not lost for a few, and
+    that there is nothing is not proven with many.
+    """
+    surely = found.known and max(abs(found.low), abs(found.high)) < least
+    return surely or (launches >= FEWEST_REST and abs(found.mean) < least * launches / MOST_ENDS)
+
+
+def _too_little(good: Place, bad: Place, found: Difference) -> Ended:
+    told = f"{found.mean:+.2%}, between {found.low:+.2%} and {found.high:+.2%} (in logs)"
+    return Ended(Outcome.ALIKE, f"from {good.label} to {bad.label} too little is left to look for: {told}")
+
+
 def _not_told(found: Difference, launches: int) -> Ended:
     """Ends that look alike: whether they are, or whether their launches differ too much to say."""
     spread = f"what there is lies between {found.low:+.2%} and {found.high:+.2%} (in logs)"
@@ -147,13 +190,13 @@ def pair(
 
 
 def blocks_of(first: Place, second: Place, observed: Sequence[Observed], roles: Collection[Role]) -> int:
-    """Blocks of these roles and this pair that were begun."""
+    """Blocks of these roles in which both of this pair were launched, whatever came of it."""
     stacks = {first.stack, second.stack}
     by_block: dict[int, set[str]] = {}
     for one in observed:
         if one.role in roles:
             by_block.setdefault(one.block, set()).add(one.stack)
-    return sum(found <= stacks for found in by_block.values())
+    return sum(found == stacks for found in by_block.values())
 
 
 def next_pair(first: Place, second: Place, done: int, role: Role, repeats: int, reason: str) -> Wanted:

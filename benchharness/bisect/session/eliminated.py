@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from benchharness.bisect.session.axis_hunt import AxisHunt
 from benchharness.bisect.session.difference import Difference
@@ -17,16 +17,16 @@ ELIMINATED = 0.05
 """Probability below which a factor counts as eliminated."""
 
 
-def other_factors(hunt: FactorHunt) -> list[Eliminated]:
-    """The differences that do not belong to the culprit."""
+def other_factors(hunt: FactorHunt, culprits: Collection[int]) -> list[Eliminated]:
+    """The differences that do not belong to any of the culprits."""
     ends = hunt.ends()
     if not isinstance(ends, Difference) or hunt.count < 2:
         return []
-    belief = hunt.belief(ends)
+    chances = zip(hunt.active, hunt.names, hunt.marginal(ends), strict=True)
     return [
-        Eliminated(name, f"belongs to the culprit with a chance of {_chance(float(belief.marginal[index]))}")
-        for index, name in enumerate(hunt.leg.factors)
-        if index not in belief.best and belief.marginal[index] < ELIMINATED
+        Eliminated(name, f"belongs to the culprit with a chance of {_chance(chance)}")
+        for at, name, chance in chances
+        if at not in culprits and chance < ELIMINATED
     ]
 
 

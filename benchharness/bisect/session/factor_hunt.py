@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from benchharness.bisect import factors
 from benchharness.bisect.factors import Belief, Combination, Prior, Tried
@@ -25,6 +26,8 @@ class FactorHunt:
         confidence: wanted.
         repeats: trials a launch begins with.
         prior: what is believed beforehand.
+        least: where culprits are known and held: difference of logs that is worth a word.
+        bad_name: of the bad stack with all its differences, where some are held; empty for `bad`'s own.
     """
 
     leg: Leg
@@ -33,11 +36,28 @@ class FactorHunt:
     confidence: float
     repeats: int
     prior: Prior | None = None
+    least: float | None = None
+    bad_name: str = ""
+
+    @cached_property
+    def active(self) -> tuple[int, ...]:
+        """Positions of the factors that are searched: all but those that are held."""
+        return tuple(at for at in range(len(self.leg.factors)) if at not in self.leg.held)
 
     @property
     def count(self) -> int:
-        """How many factors there are."""
-        return len(self.leg.factors)
+        """How many factors are searched."""
+        return len(self.active)
+
+    @property
+    def everything(self) -> Combination:
+        """The factors that are searched; all positions are the leg's."""
+        return Combination(self.active)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the factors that are searched, in order."""
+        return tuple(self.leg.factors[at] for at in self.active)
 
     @property
     def good(self) -> Place:
@@ -60,7 +80,7 @@ class FactorHunt:
         label = (
             " + ".join([self.good.label, *taken])
             if len(taken) <= len(left)
-            else " - ".join([self.bad.label, *left])
+            else " - ".join([self.bad_name or self.bad.label, *left])
         )
         return Place(label, label, members=members)
 
@@ -71,11 +91,12 @@ class FactorHunt:
 
     def ends(self) -> Wanted | Ended | Difference:
         """Pre-flight and check of the ends (see `deciding.check_ends`)."""
-        return deciding.check_ends(self.good, self.bad, self.observed, self.confidence, self.repeats)
+        known = (self.good, self.bad, self.observed, self.confidence, self.repeats)
+        return deciding.check_ends(*known) if self.least is None else deciding.check_rest(*known, self.least)
 
     def tried(self, sign: float) -> list[Tried]:
         """The launches for the search, turned so that more is worse."""
-        members = {place.stack: frozenset(place.members) for place in self.leg.places}
+        members = {place.stack: self._searched(place) for place in self.leg.places}
         return [
             Tried(members[one.stack], sign * one.value, one.block)
             for one in self.observed
@@ -83,8 +104,33 @@ class FactorHunt:
         ]
 
     def belief(self, ends: Difference) -> Belief:
-        """Which set acts, by all that was observed."""
+        """What is to blame, by all that was observed; factors are numbered as in `active`."""
         return factors.believe(self.count, self.tried(_sign(ends)), self.prior)
+
+    def culprit(self, ends: Difference) -> Combination:
+        """The set that can be named best."""
+        if self.count == 1:
+            return self.everything
+        return Combination(self.active[at] for at in self.belief(ends).best)
+
+    def confident(self, ends: Difference) -> float:
+        """How likely that set is a culprit."""
+        return self.belief(ends).confidence if self.count > 1 else 1 - ends.p
+
+    def marginal(self, ends: Difference) -> tuple[float, ...]:
+        """Of each of `names`, the chance that it belongs to a culprit."""
+        return self.belief(ends).marginal if self.count > 1 else (1 - ends.p,)
+
+    def others(self, ends: Difference) -> dict[Combination, float]:
+        """Sets that don't touch the culprit, with the chance that each acts as a whole as well."""
+        if self.count == 1:
+            return {}
+        belief = self.belief(ends)
+        return {
+            Combination(self.active[at] for at in one): chance
+            for one, chance in belief.parts.items()
+            if not one & belief.best
+        }
 
     def next(self) -> Wanted | Ended:
         """What to measure, or how it ended."""
@@ -103,8 +149,9 @@ class FactorHunt:
         )
         if isinstance(found, factors.Stop):
             return _ended(found)
-        reason = f"splits what is believed: {belief.confidence:.0%} on {self.name(belief.best)}"
-        return Wanted((self.place(found),), Role.SEARCH, self.repeats, reason)
+        reason = f"splits what is believed: {belief.confidence:.0%} on {self.name(self.culprit(ends))}"
+        place = self.place(Combination(self.active[at] for at in found))
+        return Wanted((place,), Role.SEARCH, self.repeats, reason)
 
     def name(self, combination: Combination) -> str:
         """For people."""
@@ -113,7 +160,11 @@ class FactorHunt:
     def _failed(self) -> list[Combination]:
         """Combinations that were found unbuildable: others that would fail like them are avoided too."""
         gone = self.unusable
-        return [Combination(place.members) for place in self.leg.places if place.label in gone]
+        return [self._searched(place) for place in self.leg.places if place.label in gone]
+
+    def _searched(self, place: Place) -> Combination:
+        """What a place takes of the factors that are searched, numbered as in `active`."""
+        return Combination(self.active.index(at) for at in place.members)
 
 
 def _sign(ends: Difference) -> float:

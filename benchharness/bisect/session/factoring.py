@@ -1,15 +1,15 @@
-"""The legs of a hunt over the differences of two stacks: the factors, the axis of the culprit, the swap."""
+"""The legs of a hunt over the differences of two stacks: the factors, the axis of the culprit, the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchharness.bisect import order
 from benchharness.bisect.factors import Combination
 from benchharness.bisect.factors.differences import Differences, Factor, combined, differences
-from benchharness.bisect.session import axes, observed
+from benchharness.bisect.session import axes, observed, swapping
 from benchharness.bisect.session.axes import Choice
 from benchharness.bisect.session.axis_hunt import AxisHunt
 from benchharness.bisect.session.difference import Difference
@@ -74,15 +74,15 @@ class Factoring:
     def attested(self, standing: Standing) -> Leg:
         """The last leg, with factors that only the launches of both ends show, before a search began."""
         leg, question = standing.state.legs[-1], standing.state.question
-        if leg.kind != "factors" or leg.attested or len(leg.places) > 2:
+        if leg.kind != "factors" or leg.attested or leg.held or len(leg.places) > 2:
             return leg
         if observed.attestations_of(standing.stored, [place.stack for place in leg.places]) is None:
             return leg
         found = self.differences(standing, replace(leg, attested=True))
         return _leg(question, found, attested=True) if found.factors else replace(leg, attested=True)
 
-    def stack(self, standing: Standing, leg: Leg, place: Place) -> Stack:
-        """The stack of a combination, or of a side of a swap."""
+    def stack(self, standing: Standing, place: Place) -> Stack:
+        """The stack of a combination, of a point within one, or of a side of a swap."""
         question = standing.state.question
         ends = self.stacks[question.good], self.stacks[question.bad]
         factors = next(one for one in standing.state.legs if one.kind == "factors")
@@ -90,96 +90,122 @@ class Factoring:
         return replace(order.applied(made, place.settings), name=place.stack)
 
     def following(self, standing: Standing) -> Leg | None:
-        """What comes after the leg that is over: the culprit's own axis, then the swap."""
-        last = standing.state.legs[-1]
-        hunt = next(one for one in standing.hunts if isinstance(one, FactorHunt))
-        ends = hunt.ends()
-        if last.kind == "swap" or not isinstance(ends, Difference):
+        """What proves the culprit of the last leg over factors: its factors' own axes, then the swap."""
+        begin = max(at for at, leg in enumerate(standing.state.legs) if leg.kind == "factors")
+        hunt, since = standing.hunts[begin], standing.state.legs[begin + 1 :]
+        ends = hunt.ends() if isinstance(hunt, FactorHunt) else None
+        proven = any(leg.kind == "swap" for leg in since)
+        if proven or not (isinstance(hunt, FactorHunt) and isinstance(ends, Difference)):
             return None
-        culprit = hunt.belief(ends).best if hunt.count > 1 else Combination((0,))
+        culprit = hunt.culprit(ends)
         further = self._axis(standing, hunt, culprit)
         if further is not None:
             return further
-        if not found_axes(standing):
-            return self._plain_swap(hunt, culprit)
-        return self._axis_swap(standing, hunt, culprit)
+        axes_of = {
+            leg.factor: (leg, axis)
+            for leg, axis in zip(since, standing.hunts[begin + 1 :], strict=True)
+            if leg.factor is not None and isinstance(axis, AxisHunt) and isinstance(axis.ends(), Difference)
+        }
+        return swapping.leg(hunt, culprit, axes_of)
+
+    def again(self, standing: Standing) -> Leg | None:
+        """The leg that searches anew where the swap refuted a culprit: its launches count from now on."""
+        hunt = [one for one in standing.hunts if isinstance(one, FactorHunt)][-1]
+        ends = hunt.ends()
+        if not isinstance(ends, Difference):
+            return None
+        searched = [one for one in standing.hunts if isinstance(one, FactorHunt)]
+        same = [one for one in searched if one.leg.held == hunt.leg.held]
+        refuted = {one.culprit(differ) for one in same if isinstance(differ := one.ends(), Difference)}
+        note = f"{hunt.name(hunt.culprit(ends))} was refuted by the swap"
+        leg = replace(hunt.leg, places=_known(standing, hunt, hunt.everything), notes=(note,))
+        stacks = {place.stack for place in leg.places}
+        seen = tuple(one for one in standing.seen if one.stack in stacks)
+        return None if replace(hunt, leg=leg, observed=seen).culprit(ends) in refuted else leg
+
+    def rest(self, standing: Standing, held: Combination) -> Leg | None:
+        """The leg over what is left when culprits have the good stack's values; None where nothing is."""
+        first = next(hunt for hunt in standing.hunts if isinstance(hunt, FactorHunt))
+        left = first.everything - held
+        if not left:
+            return None
+        note = f"{', '.join(first.leg.factors[at] for at in sorted(held))} as in the good stack"
+        places = _known(standing, first, left)
+        return replace(first.leg, places=places, held=tuple(sorted(held)), notes=(note,))
 
     def _axis(self, standing: Standing, hunt: FactorHunt, culprit: Combination) -> Leg | None:
         """The versions in between of the next culprit that has any."""
         question = standing.state.question
         factors = next(one for one in standing.state.legs if one.kind == "factors")
         found = self.differences(standing, factors)
-        done = {leg.factor for leg in standing.state.legs}
-        for index in sorted(culprit - done):
+        for index in sorted(culprit):
             name, good, bad = _ordered(found.factors[index], self.stacks, question)
-            if not name:
+            base = _next_base(standing, index, len(culprit), question)
+            if not name or not base:
                 continue
-            base = self.stacks[question.bad]
             try:
-                laid = axes.lay_out(name, good, bad, base, self.choice)
+                laid = axes.lay_out(name, good, bad, self.stacks[question.bad], self.choice)
             except HarnessError:  # no index, no clone: the factor is the answer then
                 continue
             if len(laid.places) > 2:
                 others = hunt.name(culprit - {index})
                 told = (f"{name} acts only together with {others}",) if len(culprit) > 1 else ()
-                places = self._joined(hunt, name, laid.places, index)
-                return Leg("axis", name, base.name, places, notes=(*told, *laid.notes), factor=index)
+                inside = self._joined if base == question.bad else self._in_good
+                places = inside(hunt, name, laid.places, index)
+                return Leg("axis", name, base, places, notes=(*told, *laid.notes), factor=index)
         return None
 
     def _joined(
         self, hunt: FactorHunt, name: str, places: tuple[Place, ...], index: int
     ) -> tuple[Place, ...]:
-        """The axis's points, those that were measured as combinations under the name that they had."""
-        everything = Combination(range(hunt.count))
-        without = hunt.place(everything - {index})
-        known = {place.stack for place in hunt.leg.places}
-        named = [replace(place, stack=f"{name} {place.label}") for place in places]
-        if without.stack in known:
-            named[0] = replace(named[0], stack=without.stack)
+        """The axis's points in the bad stack, its ends under the names that they have as combinations."""
+        members = tuple(hunt.active) if hunt.leg.held else ()
+        named = [replace(place, stack=f"{name} {place.label}", members=members) for place in places]
+        named[0] = replace(named[0], stack=hunt.place(hunt.everything - {index}).stack)
         named[-1] = replace(named[-1], stack=hunt.bad.stack)
         return tuple(named)
 
-    def _plain_swap(self, hunt: FactorHunt, culprit: Combination) -> Leg:
-        """The whole culprit set into the good stack, and out of the bad one."""
-        everything = Combination(range(hunt.count))
-        pairs = [hunt.good, hunt.place(culprit)]
-        if culprit != everything:
-            pairs += [hunt.place(everything - culprit), hunt.bad]
-        return Leg("swap", "", hunt.good.label, tuple(pairs))
-
-    def _axis_swap(self, standing: Standing, hunt: FactorHunt, culprit: Combination) -> Leg:
-        """Parents against culprits of all axes: in the good stack, and in the bad one."""
-        found = found_axes(standing)
-        parents = {k: v for parent, _ in found.values() for k, v in parent.settings.items()}
-        culprits = {k: v for _, first_bad in found.values() for k, v in first_bad.settings.items()}
-        others = tuple(sorted(culprit - set(found)))
-        into_good = [
-            _sides(hunt.good.label, words, settings, others)
-            for words, settings in (("last good", parents), ("first bad", culprits))
-        ]
-        if len(found) == 1:  # confirmed in the bad stack already
-            ((parent, first_bad),) = found.values()
-            return Leg("swap", "", hunt.good.label, (*into_good, parent, first_bad))
-        everything = tuple(range(hunt.count))
-        into_bad = [
-            _sides(hunt.bad.label, words, settings, everything)
-            for words, settings in (("last good", parents), ("first bad", culprits))
-        ]
-        return Leg("swap", "", hunt.good.label, (*into_good, *into_bad))
+    def _in_good(
+        self, hunt: FactorHunt, name: str, places: tuple[Place, ...], index: int
+    ) -> tuple[Place, ...]:
+        """The same in the good stack."""
+        named = [replace(place, stack=f"{hunt.good.label} + {name} {place.label}") for place in places]
+        named[0] = replace(named[0], stack=hunt.good.stack)
+        named[-1] = replace(named[-1], stack=hunt.place(Combination({index})).stack)
+        return tuple(named)
 
 
-def found_axes(standing: Standing) -> dict[int, tuple[Place, Place]]:
-    """Last good and first bad of each culprit factor that was bisected (in a merge, if one was entered)."""
-    found = {}
-    for leg, hunt in zip(standing.state.legs, standing.hunts, strict=True):
-        if leg.factor is not None and isinstance(hunt, AxisHunt) and isinstance(hunt.ends(), Difference):
-            found[leg.factor] = hunt.suspects()
-    return found
+def _known(standing: Standing, hunt: FactorHunt, left: Combination) -> tuple[Place, ...]:
+    """The good stack, that with all that is left, and what was launched of the combinations between."""
+    everything = [place for leg in standing.state.legs if leg.kind != "axis" for place in leg.places]
+    everything += [hunt.place(hunt.everything - {at}) for at in hunt.active]
+    launched = {one.stack for one in standing.seen}
+    ends = (hunt.good, hunt.place(left))
+    between = {
+        place.members: place
+        for place in everything
+        if not place.settings and place.stack in launched and left.issuperset(place.members)
+    }
+    return (*ends, *(place for members, place in between.items() if members not in ((), ends[1].members)))
 
 
-def _sides(stack: str, words: str, settings: Mapping[str, Any], members: tuple[int, ...]) -> Place:
-    label = f"{stack} with {words}"
-    return Place(label, label, settings, members)
+def _next_base(standing: Standing, index: int, size: int, question: Question) -> str:
+    """The stack in which a factor's axis is searched: the bad one, then the good one; empty after that.
+
+    Where another factor is enough as well, the bad stack shows nothing of this one. A factor that acts only
+    together with others shows nothing in the good stack.
+    """
+    legs = zip(standing.state.legs, standing.hunts, strict=True)
+    tried = {
+        leg.base: hunt
+        for leg, hunt in legs
+        if leg.factor == index and leg.inside is None and leg.part is None
+    }
+    if question.bad not in tried:
+        return question.bad
+    hunt = tried[question.bad]
+    failed = isinstance(hunt, AxisHunt) and not isinstance(hunt.ends(), Difference)
+    return question.good if failed and size == 1 and question.good not in tried else ""
 
 
 def _ordered(factor: Factor, stacks: Mapping[str, Stack], question: Question) -> tuple[str, str, str]:

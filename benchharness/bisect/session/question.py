@@ -30,6 +30,7 @@ class Question:
         paths: of commits, only those that change something below these.
         merges: a merge that is the culprit is entered.
         prereleases, yanked: of releases, take those too.
+        every: go on after the first culprit, until nothing is left that is worth a word.
     """
 
     experiment: str
@@ -49,6 +50,7 @@ class Question:
     merges: bool = False
     prereleases: bool = False
     yanked: bool = False
+    every: bool = False
 
     @property
     def title(self) -> str:

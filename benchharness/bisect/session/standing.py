@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from benchharness.bisect.session import costs, observed, state
+from benchharness.bisect.session import costs, findings, observed, state
 from benchharness.bisect.session.axis_hunt import AxisHunt
 from benchharness.bisect.session.deciding import Ended, Outcome, Wanted
 from benchharness.bisect.session.factor_hunt import FactorHunt
@@ -58,8 +58,20 @@ class Standing:
 
     @property
     def main(self) -> AxisHunt | FactorHunt:
-        """The last hunt that searched."""
-        return [hunt for hunt in self.hunts if not isinstance(hunt, SwapHunt)][-1]
+        """The hunt that searched last for the first culprit."""
+        found = findings.of(self)[0]
+        return found.axes[-1][1] if found.axes else found.first
+
+    def ended(self, at: int) -> Ended | None:
+        """How a leg ended, whatever the budget says; None while it goes on."""
+        found = self._ended[at]
+        if isinstance(found, Ended):
+            return found
+        return None if at == len(self.hunts) - 1 else Ended(Outcome.UNTOLD, "the campaign went on from here")
+
+    @cached_property
+    def _ended(self) -> tuple[Wanted | Ended, ...]:
+        return tuple(hunt.next() for hunt in self.hunts)
 
     @property
     def launches(self) -> int:
@@ -72,13 +84,20 @@ class Standing:
         return costs.hours(self.state)
 
     def next(self) -> Wanted | Ended:
-        """What the last leg wants, within the budget, or how it ended."""
-        found = self.hunts[-1].next()
+        """What the last leg wants, within the budget, or how the campaign ended."""
+        found = self._ended[-1]
         question = self.state.question
         if isinstance(found, Ended):
-            return found
+            return self._whole(found)
         if self.launches + (0 if found.stay else len(found.places)) > question.most_launches:
             return Ended(Outcome.BUDGET, f"{self.launches} launches were made, and no more were allowed")
         if question.most_hours is not None and self.hours >= question.most_hours:
             return Ended(Outcome.BUDGET, f"{self.hours:.2f} hours were spent, and no more were allowed")
         return found
+
+    def _whole(self, last: Ended) -> Ended:
+        """How the campaign ended, by how its last leg did: the first culprit stands, whatever came after."""
+        first = findings.of(self)[0].ended
+        if first is None or first == last or first.outcome not in findings.TOLD:
+            return last
+        return Ended(first.outcome, f"{first.reason}; and then: {last.reason}")

@@ -42,7 +42,7 @@ class Place:
         label: for people, and unique within its leg.
         stack: name of its stack in the run's plan.
         settings: experiment path -> value, over the leg's base; None takes a key away.
-        members: factors that it takes from the bad stack; for an axis empty.
+        members: factors that it takes from the bad stack; for an axis empty, unless culprits are held.
         text: date and subject of a commit, or the like.
         unusable: why it can't be measured, known beforehand; empty where it can.
         merge: a commit that brought others along.
@@ -71,6 +71,9 @@ class Leg:
         notes: what was found out about it.
         attested: the factors hold what only the launches of both ends showed.
         factor: of an axis that is a culprit factor's own, which one.
+        part: of a stretch of an axis that was searched before, the leg that did; None for a whole axis.
+        inside: of the commits of a merge, the leg whose culprit it is; None for any other.
+        held: factors that stay as in the good stack: culprits that were found before.
     """
 
     kind: Literal["axis", "factors", "swap"]
@@ -81,6 +84,9 @@ class Leg:
     notes: tuple[str, ...] = ()
     attested: bool = False
     factor: int | None = None
+    part: int | None = None
+    inside: int | None = None
+    held: tuple[int, ...] = ()
 
     def place(self, label: str) -> Place:
         """The place of that label; UsageError with the nearest one if there is none."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from benchharness.bisect.session import deciding
 from benchharness.bisect.session.deciding import Ended, Outcome, Wanted
 from benchharness.bisect.session.difference import Difference
+from benchharness.bisect.session.levels import LEAST
 from benchharness.bisect.session.observed import Observed
 from benchharness.bisect.session.state import Leg, Place, Role
 
@@ -26,12 +27,14 @@ class SwapHunt:
         observed: of these places, in order of time.
         confidence: of each direction.
         repeats: trials a launch begins with.
+        least: difference of logs that is worth a culprit.
     """
 
     leg: Leg
     observed: tuple[Observed, ...]
     confidence: float
     repeats: int
+    least: float = 0.0
 
     @property
     def pairs(self) -> tuple[tuple[str, Place, Place], ...]:
@@ -40,9 +43,32 @@ class SwapHunt:
         names = (INTO_GOOD, INTO_BAD)
         return tuple((names[i], places[2 * i], places[2 * i + 1]) for i in range(len(places) // 2))
 
+    @property
+    def told_by(self) -> tuple[str, Place, Place]:
+        """The pair that tells the size: the last one, unless the fix does nothing there."""
+        return self.pairs[0 if self.masked else -1]
+
     def difference(self, without: Place, with_: Place) -> Difference | None:
         """What the culprit makes of the stack; None before both were launched."""
         return deciding.pair(without, with_, self.observed, FRESH, 1 - self.confidence)
+
+    @property
+    def masked(self) -> bool:
+        """It acts in the good stack, and the bad one is as slow without it: something else is enough, too."""
+        if len(self.pairs) < 2:
+            return False
+        into_good, into_bad = (self.difference(*pair[1:]) for pair in self.pairs)
+        if into_good is None or into_bad is None or not into_good.decided(1 - self.confidence):
+            return False
+        if into_bad.decided(1 - self.confidence):
+            return False
+        given_up = into_bad.launches >= deciding.MOST_PAIRS and abs(into_bad.mean) < abs(into_good.mean) / 2
+        worth = max(self.least, LEAST * abs(into_good.mean))
+        return given_up or deciding.is_little(into_bad, into_bad.launches, worth)
+
+    def _is_nothing(self, name: str, found: Difference) -> bool:
+        """The culprit does nothing by itself."""
+        return name == INTO_GOOD and deciding.is_little(found, found.launches, self.least)
 
     def next(self) -> Wanted | Ended:
         """What to measure, or how it ended."""
@@ -57,7 +83,11 @@ class SwapHunt:
             found = self.difference(without, with_)
             if found is not None and found.decided(1 - self.confidence):
                 continue
-            if done >= deciding.MOST_PAIRS:
+            if name == INTO_BAD and self.masked:
+                missing.append("it is enough by itself, but the bad stack is as slow without it")
+                continue
+            little = found is not None and self._is_nothing(name, found)
+            if done >= deciding.MOST_PAIRS or little:
                 return Ended(Outcome.UNCONFIRMED, f"{name}: {done} blocks show no difference that is sure")
             return deciding.next_pair(without, with_, done, Role.SWAP, self.repeats, name)
         reason = "the swap shows it in both directions" if not missing else "; ".join(missing)

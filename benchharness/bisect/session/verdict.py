@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from benchharness.bisect.session.deciding import Outcome
 from benchharness.bisect.session.effects import Effect
+from benchharness.bisect.session.remaining import Rest
+from benchharness.bisect.session.share import Share
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,52 @@ class Swapped:
 
 
 @dataclass(frozen=True)
+class Culprit:
+    """One culprit, or the range that holds it.
+
+    Attributes:
+        name: label of the first bad point, or names of the culprit factors; None with a range only.
+        reason: what it stands on.
+        range_: last good and first bad; of factors the good and the bad stack.
+        stacks: of those whose launches tell the size, in the run.
+        texts: of these two, where there is more to say of them: date and subject of a commit.
+        confidence: probability that it is a culprit, or lies in the range.
+        change, low, high: fractions of the good side, by fresh launches; NaN where nothing can be said.
+        better: it made the metric better.
+        phase: draft, verify, draft-extend, rest, acceptance, prefill, or empty where it can't be told.
+        effects: last good against first bad by metric and context.
+        contexts: lengths at which the metric changed.
+        swaps: both directions.
+        share: what it makes by itself of the difference of the ends; None where that can't be told.
+        masked: the bad stack is as slow without it: something else is enough as well.
+    """
+
+    name: str | None
+    reason: str
+    range_: tuple[str, str]
+    stacks: tuple[str, str]
+    texts: tuple[str, str]
+    confidence: float
+    change: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    better: bool = False
+    phase: str = ""
+    effects: tuple[Effect, ...] = ()
+    contexts: tuple[int, ...] = ()
+    swaps: tuple[Swapped, ...] = ()
+    share: Share | None = None
+    masked: bool = False
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The answer of a campaign.
 
     Attributes:
-        outcome, reason: how the last hunt ended.
-        culprit: label of the first bad point, or names of the culprit factors; None with a range only.
+        outcome, reason: how the campaign ended.
+        culprit: label of the first bad point, or names of the culprit factors; None with a range only. Where
+            there are several, all that is said of one is said of the first.
         range_: last good and first bad; of factors the good and the bad stack.
         stacks: of those whose launches tell the size, in the run.
         texts: of these two, where there is more to say of them: date and subject of a commit.
@@ -55,6 +97,10 @@ class Verdict:
         launches, hours: what it cost.
         warnings: what stands against the answer.
         notes: of the axes and the stacks.
+        culprits: all that were found, in this order; empty where none was.
+        rest: what they leave of the difference of the ends, where that is surely something.
+        every: all culprits were asked for.
+        asked: arguments of a command that asks the same again.
     """
 
     outcome: Outcome
@@ -82,3 +128,16 @@ class Verdict:
     hours: float = 0.0
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    culprits: tuple[Culprit, ...] = ()
+    rest: Rest | None = None
+    every: bool = False
+    asked: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """There is a culprit; where all were asked for, each of them was named, and nothing is left."""
+        named = self.culprit is not None
+        if not self.every:
+            return named
+        unspent = self.outcome is not Outcome.BUDGET
+        return named and unspent and self.rest is None and all(one.name for one in self.culprits)

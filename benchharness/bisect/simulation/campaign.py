@@ -89,7 +89,7 @@ class Campaign:
 
     def _outcome(self, stop: Stop, belief: Belief) -> Outcome:
         machine = self.machine
-        named = stop.reason != Reason.CANNOT_TELL and (stop.good, stop.bad) == _truth(machine)
+        named = stop.reason != Reason.CANNOT_TELL and (stop.good, stop.bad) == machine.truth()
         return Outcome(
             named,
             stop.reason,
@@ -128,7 +128,7 @@ def plain(scene: Scene, repeats: int, seed: Sequence[int]) -> Outcome:
         else:
             low = middle
     return Outcome(
-        (low, high) == _truth(machine),
+        (low, high) == machine.truth(),
         Reason.FOUND,
         float("nan"),
         machine.measurements,
@@ -139,11 +139,3 @@ def plain(scene: Scene, repeats: int, seed: Sequence[int]) -> Outcome:
 
 def _mean(machine: Machine, point: int, repeats: int) -> float | None:
     return float(machine.measure(repeats).mean()) if machine.launch(point) else None
-
-
-def _truth(machine: Machine) -> tuple[int, int]:
-    """(last good, first bad) of the versions that can be built."""
-    hole = machine.scene.hole()
-    usable = [point for point in range(machine.scene.versions) if point not in hole]
-    below = max(point for point in usable if point <= machine.change)
-    return below, min(point for point in usable if point > machine.change)

@@ -21,20 +21,33 @@ class Machine:
         scene: what is simulated.
         random: where chance comes from.
         change: the last good version.
+        broken: versions that can't be built; None for those of the scene.
     """
 
-    def __init__(self, scene: Scene, random: np.random.Generator, change: int) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        random: np.random.Generator,
+        change: int,
+        broken: frozenset[int] | None = None,
+    ) -> None:
         self.scene = scene
         self.change = change
         self.seconds = 0.0
         self.launches = 0
         self.measurements = 0
-        self.built: set[int] = set()
+        self.built = set(scene.prices.built)
         self._random = random
-        self._hole = scene.hole()
+        self._hole = scene.hole() if broken is None else broken
         self._drift = scene.drift * random.standard_normal()
         self._level = 0.0
         self._noise = 0.0
+
+    def truth(self) -> tuple[int, int]:
+        """(last good, first bad) of the versions that can be built."""
+        usable = [point for point in range(self.scene.versions) if point not in self._hole]
+        below = max(point for point in usable if point <= self.change)
+        return below, min(point for point in usable if point > self.change)
 
     @property
     def prices(self) -> Prices:

@@ -41,6 +41,8 @@ class Scene:
         drift: deviation of the host's drift, in deviations of one measurement.
         drift_s: seconds over which drift is alike.
         unusable: share of the axis, in its middle, that can't be built; this shows only when it is tried.
+        deviation: of one measurement, in logs; it matters to whole campaigns alone, which call ends alike
+            that differ by less than 1 %.
     """
 
     versions: int
@@ -53,6 +55,7 @@ class Scene:
     drift: float = 0.0
     drift_s: float = 1800.0
     unusable: float = 0.0
+    deviation: float = 0.02
 
     def __post_init__(self) -> None:
         if self.versions < 2:
@@ -69,6 +72,8 @@ class Scene:
             raise UsageError(f"a lag of {self.lag:g} is no correlation of repeats", "give 0 to less than 1")
         if not (np.isfinite(self.drift) and self.drift >= 0):
             raise UsageError(f"a drift of {self.drift:g} is no deviation", "give 0 or more")
+        if not (np.isfinite(self.deviation) and self.deviation > 0):
+            raise UsageError(f"a deviation of {self.deviation:g} is none", "give more than 0, in logs")
 
     def prior(self) -> Prior:
         """What is known beforehand."""

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from hunting import Machine, axis, hunted
 
-from benchharness.bisect.session.deciding import MOST_ENDS, Outcome
+from benchharness.bisect.search import Prior
+from benchharness.bisect.session.deciding import MOST_ENDS, Ended, Outcome, Wanted
 from benchharness.bisect.session.state import Role
 
 LABELS = [f"c{number:02d}" for number in range(24)]
@@ -76,6 +77,29 @@ def test_of_three_counted_levels_the_largest_step_is_the_change() -> None:
     hunt, ended = hunted(axis(LABELS), Machine(levels.__getitem__))
     assert ended is not None and ended.outcome is Outcome.FOUND
     assert hunt.suspects()[1].label == "c11"
+
+
+def test_two_points_that_only_a_third_one_told_apart_are_confirmed_side_by_side() -> None:
+    levels = dict.fromkeys(LABELS, 0.0)
+    levels |= dict.fromkeys(LABELS[11:], 0.15)
+    levels |= dict.fromkeys(LABELS[12:], 0.5)
+    levels |= dict.fromkeys(LABELS[13:], 0.65)
+    world = Machine(levels.__getitem__)
+    hunt, ended = hunted(axis(LABELS), world)
+    assert ended is not None and ended.outcome is Outcome.FOUND
+    assert hunt.inner is not hunt
+    assert [place.label for place in hunt.suspects()] == ["c11", "c12"]
+    assert {one.place for one in world.seen if one.role is Role.CONFIRM} == {"c11", "c12"}
+
+
+def test_what_was_confirmed_stands_when_the_campaign_went_on_from_there() -> None:
+    hunt, _ = hunted(axis(LABELS), machine(11, 0.05, 0.02, seed=2))
+    surer = replace(hunt, prior=Prior(between_sd=0.2, within_sd=0.2, between_weight=20, within_weight=20))
+    assert isinstance(surer.next(), Wanted)
+    over = replace(surer, over=True)
+    ended = over.next()
+    assert isinstance(ended, Ended) and ended.outcome is Outcome.FOUND
+    assert over.suspects() == hunt.suspects()
 
 
 def test_unbuildable_points_are_routed_around_and_widen_the_answer() -> None:

@@ -72,8 +72,8 @@ def test_points_that_are_like_neither_end_part_the_axis_at_the_larger_step() -> 
 
 
 def test_a_point_that_is_not_as_the_end_of_its_side_is_told() -> None:
-    assert list(levels.unlike_their_end(values(75, 0, 23, 142, 0, 142), 2, 3)) == [(2, 0)]
-    assert list(levels.unlike_their_end(values(75, 0, 75.1, 142, 0, 142.2), 2, 3)) == []
+    assert list(levels.unlike_their_end(values(75, 0, 23, 142, 0, 142), [(2, 3)])) == [(2, 0)]
+    assert list(levels.unlike_their_end(values(75, 0, 75.1, 142, 0, 142.2), [(2, 3)])) == []
 
 
 # --- swaps
@@ -127,6 +127,32 @@ def test_a_swap_that_shows_nothing_is_no_proof() -> None:
     ]
     ended = swaps(flat).next()
     assert isinstance(ended, Ended) and ended.outcome is Outcome.UNCONFIRMED
+
+
+def test_blocks_with_another_partner_are_no_blocks_of_a_pair() -> None:
+    """The good stack stands in the swap of every culprit."""
+    other = [seen("good", 0.001 * block, block, Role.SWAP) for block in range(9)]
+    both = [seen(place, value, 9, Role.SWAP) for place, value in (("good", 0.0), ("good+x", 0.3))]
+    coming = swaps([*other, *both]).next()
+    assert isinstance(coming, Wanted) and [place.label for place in coming.places] == ["good+x", "good"]
+
+
+def test_where_the_fix_does_nothing_the_culprit_is_enough_by_itself_and_not_alone() -> None:
+    into_good = [
+        seen(place, value + 0.001 * block, block, Role.SWAP)
+        for block in (0, 1, 2)
+        for place, value in (("good", 0.0), ("good+x", 0.3 + 0.001 * block))
+    ]
+    into_bad = [
+        seen(place, value, block, Role.SWAP)
+        for block, noise in ((5, 0.004), (6, -0.004), (7, 0.001), (8, -0.001))
+        for place, value in (("bad-x", 0.3 + noise), ("bad", 0.3 - noise))
+    ]
+    hunt = swaps([*into_good, *into_bad])
+    ended = hunt.next()
+    assert isinstance(ended, Ended) and ended.outcome is Outcome.FOUND
+    assert hunt.masked and hunt.told_by[0] == INTO_GOOD
+    assert "as slow without it" in ended.reason
 
 
 # --- phases
