@@ -92,26 +92,32 @@ def one_level(trials: int) -> str:
 
 
 def two_levels(trials: int) -> str:
-    """Two levels of noise, priced: a cold version 420 s, a relaunch 120 s, a measurement 15 s; 64 versions,
-    stop at 0.95 (seed 82).
+    """Two levels of noise, priced: a cold version 420 s, a relaunch 120 s, a measurement 15 s; 64 versions
+    (seed 82).
     """
     rows, told = [], ""
     for known in (False, True):
         for effect, rho in ((2.0, 0.0), (2.0, 0.5), (2.0, 0.8), (1.0, 0.5)):
             scene = Scene(64, effect, rho, PRICED, known)
-            one = many(partial(campaign, scene, 0.95), trials, 82)
-            rows.append(["known" if known else "unknown", f"{effect:g}", rho, *_priced(one)])
-            if (effect, rho) == (2.0, 0.5):
+            kind, asked = "known" if known else "unknown", (effect, rho) == (2.0, 0.5)
+            found = [(stop, many(partial(campaign, scene, stop), trials, 82)) for stop in _stops(asked)]
+            rows += [[kind, f"{effect:g}", rho, f"{stop:g}", *_priced(one)] for stop, one in found]
+            if asked:
                 most = 1.05 if known else 1.95
-                good = one.mean_hours <= most and one.success >= 0.97
-                kind = "known" if known else "unknown"
+                enough = [one for _, one in found if one.success >= 0.97 and one.mean_hours <= most]
                 words = f"d = 2, rho = 0.5, {kind}: success >= 0.97 in at most {most} h"
-                told += goal(good, f"{words} ({one.success:.3f}, {one.mean_hours:.2f} h)")
+                reached = "; ".join(f"{one.success:.3f}, {one.mean_hours:.2f} h" for _, one in found)
+                told += goal(bool(enough), f"{words} ({reached})")
     for repeats in (1, 5, 20):
         one = many(partial(plain, Scene(64, 2.0, 0.5), repeats), trials, 82)
-        rows.append([f"plain, {repeats} each", "2", 0.5, *_priced(one)])
-    heads = ["noise", "d", "rho", "success", "stated", "hours", "launches", "measurements", "cannot tell"]
-    return table(heads, rows) + "\n" + told
+        rows.append([f"plain, {repeats} each", "2", 0.5, "-", *_priced(one)])
+    heads = ["noise", "d", "rho", "stop", "success", "stated", "hours", "launches", "measurements"]
+    return table([*heads, "cannot tell"], rows) + "\n" + told
+
+
+def _stops(asked: bool) -> tuple[float, ...]:
+    """Where the frontier of success against cost is asked for, several."""
+    return (0.95, 0.97, 0.98) if asked else (0.95,)
 
 
 def _priced(one: Summary) -> list[str]:

@@ -45,7 +45,7 @@ class Prior:
     nothing: float = 0.02
     weights: tuple[float, ...] | None = None
     least_shift: float = 0.01
-    most_shift: float = 1.0
+    most_shift: float = 3.0
     deviation: float = 0.02
     deviation_launches: float = 1.0
     shift: float | None = None

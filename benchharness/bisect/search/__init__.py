@@ -5,7 +5,7 @@ next or why to stop. Nothing is remembered between the two: a campaign can be to
 """
 
 from benchharness.bisect.search.belief import Belief, believe
-from benchharness.bisect.search.choice import Move, Reason, Stop, next_move
+from benchharness.bisect.search.choice import Move, Reason, Stop, first_repeats, next_move
 from benchharness.bisect.search.problem import Axis, Limits, Observation, Prices, Prior
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "Reason",
     "Stop",
     "believe",
+    "first_repeats",
     "next_move",
 ]

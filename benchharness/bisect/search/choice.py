@@ -102,7 +102,7 @@ def next_move(
 def _opening(axis: Axis, observations: Sequence[Observation], prices: Prices) -> Move | None:
     measured = {one.point for one in observations}
     last = axis.points - 1
-    repeats = _first_repeats(prices)
+    repeats = first_repeats(prices)
     if not measured & {0, last}:
         return Move(0, repeats, False, last, "both ends first: nothing is good or bad before they are known")
     for end in (0, last):
@@ -115,10 +115,10 @@ def _middle(belief: Belief, prices: Prices) -> Move:
     """Where both levels are known beforehand, the search begins as plain bisection does."""
     at = int(np.abs(belief.gaps.cumsum()[:-1] - 0.5).argmin()) if len(belief.gaps) > 1 else 0
     point = int(belief.usable[at + 1])
-    return Move(point, _first_repeats(prices), False, None, "the middle first: both levels are known")
+    return Move(point, first_repeats(prices), False, None, "the middle first: both levels are known")
 
 
-def _first_repeats(prices: Prices) -> int:
+def first_repeats(prices: Prices) -> int:
     """As many repeats as make a launch worth its price, if launches and repeats spread alike."""
     if prices.repeat_s <= 0:
         return _REPEATS[-1]

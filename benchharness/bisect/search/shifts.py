@@ -1,9 +1,9 @@
-"""How large the change may be, beforehand, and what that makes of a shift that was fitted with a normal prior.
+"""How large the change may be, beforehand, and what that makes of a shift fitted with a normal prior.
 
-A normal about 0 expects changes that are smaller than its width, so many that a search would doubt each clean
-step for long. Ends that look alike are not searched between; so the prior is normal times the square of the shift
-(a product moment prior: Johnson and Rossell, On the use of non-local prior densities, 2010), which leaves little
-near 0. It costs a factor only: normal-inverse-gamma models stay exact.
+A normal about 0 expects changes that are smaller than its width, so many that a search would doubt each
+clean step for long. Ends that look alike are not searched between; so the prior is normal times the square of
+the shift (a product moment prior: Johnson and Rossell, On the use of non-local prior densities, 2010), which
+leaves little near 0. It costs a factor only: normal-inverse-gamma models stay exact.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from scipy.special import erfcx, ndtr
 from benchharness.bisect.search.problem import Floats
 
 WIDTHS = np.array([0.6, 1.2, 2.0, 4.0, 8.0, 16.0, 60.0])
-"""Deviations of the normals, in deviations of one launch. Times the square of the shift, the middle half of each
-lies between 1.1 and 2.0 widths, so that each doubling is about as likely as the next."""
+"""Deviations of the normals, in deviations of one launch. Times the square of the shift, the middle half of
+each lies between 1.1 and 2.0 widths, so that each doubling is about as likely as the next."""
 
 SQUARED = np.array([False, False, True, True, True, True, True])
-"""Which of them stand times the square of the shift. The narrow ones do not: where a change is about as large as
-the noise, a search that expects it to be larger would be too sure."""
+"""Which of them stand times the square of the shift. The narrow ones do not: where a change is about as large
+as the noise, a search that expects it to be larger would be too sure."""
 
 WEIGHTS = np.array([0.4, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]) / 6.4
 """How likely each is."""

@@ -196,7 +196,7 @@ class AxisHunt:
 
     @cached_property
     def _ends(self) -> Wanted | Ended | Difference:
-        known = (self.good, self.bad, self.observed, self.confidence, self.repeats)
+        known = (self.good, self.bad, self.observed, self.confidence, self._worth)
         return deciding.check_ends(*known) if self.least is None else deciding.check_rest(*known, self.least)
 
     def next(self) -> Wanted | Ended:
@@ -234,6 +234,11 @@ class AxisHunt:
         at = levels.doubtful(self.values)
         return None if at is None or self.places[at].label in self.unusable else self.places[at]
 
+    @property
+    def _worth(self) -> int:
+        """Trials that a launch at an end is worth by its price, once that is known."""
+        return max(self.repeats, search.first_repeats(self.prices)) if self.observed else self.repeats
+
     def confirmed_ends(self) -> Wanted | Ended:
         """Of two points that were measured for other reasons: whether they differ side by side, too."""
         ends = self.ends()
@@ -243,12 +248,13 @@ class AxisHunt:
         """Parent against culprit on fresh launches, whatever is believed."""
         done = deciding.blocks_of(parent, culprit, self.observed, (Role.CONFIRM,))
         found = deciding.pair(parent, culprit, self.observed, (Role.CONFIRM,), 1 - self.confidence)
-        if found is not None and found.decided(1 - self.confidence):
+        if found is not None and deciding.is_sure(found, self.confidence):
             return self._confirmed(parent, culprit)
-        if done >= deciding.MOST_PAIRS:
+        hopeless = found is not None and deciding.is_hopeless(found, found.launches)
+        if done >= deciding.MOST_BLOCKS or hopeless:
             return Ended(Outcome.UNCONFIRMED, f"{done} fresh blocks did not confirm that they differ")
         reason = "parent against culprit on fresh launches"
-        return deciding.next_pair(parent, culprit, done, Role.CONFIRM, self.repeats, reason)
+        return deciding.next_pair(parent, culprit, done, Role.CONFIRM, self._worth, reason)
 
     def _confirmed(self, parent: Place, culprit: Place) -> Ended:
         between = self.places.index(culprit) - self.places.index(parent) - 1

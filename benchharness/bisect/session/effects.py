@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from benchharness.bisect.session.deciding import MOST_PAIRS
+from benchharness.bisect.session.deciding import LOOKS
 from benchharness.metrics import Metric
 from benchharness.stats.interval import t_quantile
 from benchharness.stats.launch_means import launch_means
@@ -63,7 +63,7 @@ def between(
     for context in contexts:
         rows = frame[frame["context_tokens"] == context]
         for metric in metrics:
-            cells = len(contexts) * (MOST_PAIRS if metric.name == judged else len(metrics))
+            cells = len(contexts) * (LOOKS if metric.name == judged else len(metrics))
             one = _effect(rows, before, after, metric, int(context), (1 - confidence) / cells)
             if one is not None:
                 found.append(one)

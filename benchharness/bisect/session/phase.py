@@ -25,6 +25,15 @@ OF_CYCLES = ("output_tok_s", "decode_tok_s", "tpot_ms", "e2e_ms")
 """Metrics of requests that cycles make: of others no phase is to blame."""
 
 
+OWN = {
+    "draft_ms": "draft",
+    "verify_ms": "verify",
+    "draft_extend_ms": "draft-extend",
+    "accept_length": "acceptance",
+}
+"""Metrics that are a part of the cycle themselves."""
+
+
 def is_told(metric: Metric) -> bool:
     """Whether a part of the cycle can be to blame for a metric."""
     return metric.table in ("cycles", "tokens") or metric.name in OF_CYCLES

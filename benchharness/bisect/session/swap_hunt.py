@@ -58,17 +58,19 @@ class SwapHunt:
         if len(self.pairs) < 2:
             return False
         into_good, into_bad = (self.difference(*pair[1:]) for pair in self.pairs)
-        if into_good is None or into_bad is None or not into_good.decided(1 - self.confidence):
+        if into_good is None or into_bad is None or not deciding.is_sure(into_good, self.confidence):
             return False
-        if into_bad.decided(1 - self.confidence):
+        if deciding.is_sure(into_bad, self.confidence):
             return False
-        given_up = into_bad.launches >= deciding.MOST_PAIRS and abs(into_bad.mean) < abs(into_good.mean) / 2
+        hopeless = deciding.is_hopeless(into_bad, into_bad.launches)
+        given_up = hopeless and abs(into_bad.mean) < abs(into_good.mean) / 2
         worth = max(self.least, LEAST * abs(into_good.mean))
         return given_up or deciding.is_little(into_bad, into_bad.launches, worth)
 
-    def _is_nothing(self, name: str, found: Difference) -> bool:
-        """The culprit does nothing by itself."""
-        return name == INTO_GOOD and deciding.is_little(found, found.launches, self.least)
+    def _is_given_up(self, name: str, found: Difference) -> bool:
+        """The culprit does nothing by itself, or nothing that would show soon."""
+        nothing = name == INTO_GOOD and deciding.is_little(found, found.launches, self.least)
+        return nothing or deciding.is_hopeless(found, found.launches)
 
     def next(self) -> Wanted | Ended:
         """What to measure, or how it ended."""
@@ -81,13 +83,12 @@ class SwapHunt:
                 continue
             done = deciding.blocks_of(without, with_, self.observed, FRESH)
             found = self.difference(without, with_)
-            if found is not None and found.decided(1 - self.confidence):
+            if found is not None and deciding.is_sure(found, self.confidence):
                 continue
             if name == INTO_BAD and self.masked:
                 missing.append("it is enough by itself, but the bad stack is as slow without it")
                 continue
-            little = found is not None and self._is_nothing(name, found)
-            if done >= deciding.MOST_PAIRS or little:
+            if done >= deciding.MOST_BLOCKS or (found is not None and self._is_given_up(name, found)):
                 return Ended(Outcome.UNCONFIRMED, f"{name}: {done} blocks show no difference that is sure")
             return deciding.next_pair(without, with_, done, Role.SWAP, self.repeats, name)
         reason = "the swap shows it in both directions" if not missing else "; ".join(missing)

@@ -88,6 +88,8 @@ def _phase(question: Question, seen: Sequence[Effect]) -> str:
         return "start"
     if question.metric.startswith("ttft"):
         return "prefill"
+    if question.metric in phase.OWN:
+        return phase.OWN[question.metric]
     row = observed.named(question.metric)
     is_told = row is not None and phase.is_told(row)
     return phase.main_phase(seen, question.contexts) if is_told else ""

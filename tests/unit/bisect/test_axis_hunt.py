@@ -10,7 +10,7 @@ import pytest
 from hunting import Machine, axis, hunted
 
 from benchharness.bisect.search import Prior
-from benchharness.bisect.session.deciding import MOST_ENDS, Ended, Outcome, Wanted
+from benchharness.bisect.session.deciding import TRENDS, Ended, Outcome, Wanted
 from benchharness.bisect.session.state import Role
 
 LABELS = [f"c{number:02d}" for number in range(24)]
@@ -61,7 +61,7 @@ def test_alike_ends_are_given_up_after_a_number_of_launches(sd: float, outcome: 
     _, ended = hunted(axis(LABELS), world)
     assert ended is not None and ended.outcome is outcome
     assert {one.place for one in world.seen} == {"c00", "c23"}
-    assert len(world.seen) <= 2 * MOST_ENDS + 2
+    assert len(world.seen) <= 2 * TRENDS[0][0] + 2
 
 
 def test_counted_values_that_agree_exactly_are_told_apart() -> None:

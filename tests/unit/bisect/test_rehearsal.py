@@ -58,7 +58,7 @@ def test_values_are_those_of_the_scale_and_blocks_stand_together() -> None:
 
 def test_a_launch_that_runs_is_stayed_in_where_that_tells_most() -> None:
     dear = replace(PRICED, relaunch_s=3000.0, cold_s=3000.0)
-    campaign = begun(Scene(32, 2.0, 0.05, dear), 1, 20)
+    campaign = begun(Scene(32, 1.0, 0.05, dear), 1, 20)
     stayed = 0
     ended = None
     while ended is None:
