@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchharness.bisect.session import eliminated, findings, levels, observed, remaining, telling
+from benchharness.bisect.session import (
+    disturbances,
+    eliminated,
+    findings,
+    levels,
+    observed,
+    remaining,
+    telling,
+)
 from benchharness.bisect.session.axis_hunt import AxisHunt
 from benchharness.bisect.session.deciding import Ended
 from benchharness.bisect.session.difference import Difference
@@ -52,13 +60,18 @@ def verdict(standing: Standing, ended: Ended) -> Verdict:
         unusable={label: why for hunt in standing.hunts for label, why in _unusable(hunt).items()},
         launches=standing.launches,
         hours=standing.hours,
-        warnings=tuple(_other_changes(standing, found)),
+        warnings=(*_other_changes(standing, found), *_disturbances(standing)),
         notes=tuple(dict.fromkeys(note for leg in standing.state.legs for note in leg.notes)),
         culprits=tuple(one for one, by in zip(culprits, found, strict=True) if by.told),
         rest=rest,
         every=question.every,
         asked=_asked(standing),
     )
+
+
+def _disturbances(standing: Standing) -> Iterator[str]:
+    trials = [trial for _, trial in standing.stored.trials]
+    return disturbances.told(trials, len({trial.launch for trial in trials}))
 
 
 def _asked(standing: Standing) -> tuple[str, ...]:
