@@ -105,7 +105,8 @@ class AxisHunt:
         places = self.places[low : high + 1]
         stacks = {place.stack for place in places}
         observed = tuple(one for one in self.observed if one.stack in stacks)
-        return replace(self, places=places, observed=observed)
+        built = frozenset(at - low for at in self.prices.built if low <= at <= high)
+        return replace(self, places=places, observed=observed, prices=replace(self.prices, built=built))
 
     @property
     def ends_are_bimodal(self) -> bool:

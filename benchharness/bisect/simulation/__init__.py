@@ -7,7 +7,7 @@ the host, and versions that can't be built.
 
 from benchharness.bisect.simulation.campaign import Campaign, campaign, plain
 from benchharness.bisect.simulation.machine import Machine
-from benchharness.bisect.simulation.outcome import Outcome, Summary, campaigns, summary
+from benchharness.bisect.simulation.outcome import Outcome, Summary, summary
 from benchharness.bisect.simulation.scene import EQUAL, PRICED, Scene, Tails
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Summary",
     "Tails",
     "campaign",
-    "campaigns",
     "plain",
     "summary",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,9 +59,3 @@ def summary(outcomes: Sequence[Outcome]) -> Summary:
         cannot_tell=float(np.mean([one.reason == Reason.CANNOT_TELL for one in outcomes])),
         wrong=float(np.mean([one.reason != Reason.CANNOT_TELL and not one.right for one in outcomes])),
     )
-
-
-def campaigns(run: Callable[[Sequence[int]], Outcome], trials: int, seed: int) -> Iterator[Outcome]:
-    """As many campaigns, each with a seed of its own: trial 7 is the same however many there are."""
-    for trial in range(trials):
-        yield run((seed, trial))

@@ -7,9 +7,10 @@ import random
 from dataclasses import replace
 
 import pytest
-from hunting import Machine, axis, hunted
+from hunting import PRICES, Machine, axis, hunted
 
 from benchharness.bisect.search import Prior
+from benchharness.bisect.session.axis_hunt import AxisHunt
 from benchharness.bisect.session.deciding import TRENDS, Ended, Outcome, Wanted
 from benchharness.bisect.session.state import Role
 
@@ -164,3 +165,21 @@ def test_a_slow_mode_drawn_at_the_start_does_not_lead_into_the_wrong_half() -> N
             wrong += hunt.suspects()[1].label != LABELS[change_at]
     assert wrong <= 10  # 5 %
     assert named >= 150, named
+
+
+def test_what_is_built_is_known_in_the_part_that_is_hunted_on() -> None:
+    """Three levels: the part with the larger step is hunted on, and its points keep their prices."""
+    values = {"c00": 0.0, "c08": 0.1, "c23": 0.5}
+    world = machine(11, 0.4, 0.0, seed=1)
+    for noise in (0.0, 0.001, -0.001):
+
+        def launch(label: str, noise: float = noise) -> float:
+            return values[label] + noise
+
+        world.launch = launch
+        for label in values:
+            world.measure(Wanted((axis(LABELS)[LABELS.index(label)],), Role.ENDS, 1, ""))
+    prices = replace(PRICES, built=frozenset({0, 8, 23}))
+    hunt = AxisHunt(axis(LABELS), tuple(world.seen), {}, 0.95, 1, prices)
+    assert [place.label for place in (hunt.inner.good, hunt.inner.bad)] == ["c08", "c23"]
+    assert hunt.inner.prices.built == {0, 15}

@@ -16,7 +16,6 @@ from benchharness.bisect.simulation import (
     Summary,
     Tails,
     campaign,
-    campaigns,
     plain,
     summary,
 )
@@ -26,13 +25,13 @@ LIMITS = Limits(launches=100)
 
 
 def many(scene: Scene, trials: int, confidence: float = 0.95) -> Summary:
-    return summary(list(campaigns(lambda seed: campaign(scene, confidence, seed, LIMITS), trials, 5)))
+    return summary([campaign(scene, confidence, (5, trial), LIMITS) for trial in range(trials)])
 
 
 def test_a_large_effect_takes_no_more_launches_than_plain_bisection() -> None:
     scene = Scene(64, 40.0, 0.0, EQUAL)
     ours = many(scene, 20)
-    other = summary(list(campaigns(lambda seed: plain(scene, 1, seed), 20, 5)))
+    other = summary([plain(scene, 1, (5, trial)) for trial in range(20)])
     assert ours.success == other.success == 1.0
     assert ours.mean_launches <= other.mean_launches + 0.1
 
@@ -57,14 +56,14 @@ def test_two_level_campaigns_find_the_change() -> None:
 
 def test_modes_at_start_lead_plain_bisection_astray_but_not_ours() -> None:
     scene = Scene(64, 1.0, 0.98, tails=Tails.MODES)
-    other = summary(list(campaigns(lambda seed: plain(scene, 1, seed), 40, 5)))
+    other = summary([plain(scene, 1, (5, trial)) for trial in range(40)])
     assert other.success <= 0.2
     assert many(scene, 40).success >= 0.9
 
 
 def test_versions_that_can_not_be_built_end_in_the_shortest_range() -> None:
     scene = Scene(32, 4.0, 0.3, unusable=0.3)
-    outcomes = list(campaigns(lambda seed: campaign(scene, 0.95, seed, LIMITS), 20, 5))
+    outcomes = [campaign(scene, 0.95, (5, trial), LIMITS) for trial in range(20)]
     assert sum(one.right for one in outcomes) >= 18
     # Ten of the 31 positions touch the hole; there a range is all that can be told.
     ranges = [one for one in outcomes if one.reason == Reason.RANGE]
@@ -72,10 +71,10 @@ def test_versions_that_can_not_be_built_end_in_the_shortest_range() -> None:
     assert all(one.right for one in ranges)
 
 
-def test_a_trial_is_the_same_however_many_there_are() -> None:
+def test_the_seed_alone_decides_what_is_drawn() -> None:
     scene = Scene(16, 2.0)
-    few, more = (list(campaigns(lambda seed: campaign(scene, 0.9, seed), count, 3)) for count in (2, 4))
-    assert more[:2] == few
+    one, again, other = (campaign(scene, 0.9, (3, trial)) for trial in (0, 0, 1))
+    assert one == again != other
 
 
 def test_the_clock_counts_builds_relaunches_and_repeats() -> None:
