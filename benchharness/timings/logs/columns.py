@@ -47,6 +47,7 @@ class _Plan:
         rank: the piece that holds the ranks.
         values: piece of each wanted column of `COLUMNS`.
         labels: what is left of each label, by piece: mostly nothing.
+        bare: no iteration number stands after `batch`, so that a digit there is damage.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class _Plan:
     rank: int
     values: dict[str, int]
     labels: dict[int, str]
+    bare: bool
 
 
 class ColumnReader:
@@ -135,7 +137,8 @@ def _planned(line: bytes) -> _Plan | None:
             return None
         values[name] = piece
     wanted = {name for name in COLUMNS if row.fields.get(name) is not None}
-    return _Plan(row.kind, len(pieces), rank, values, labels) if wanted <= values.keys() else None
+    bare = text[head + len(" batch") :][:1] in (",", ".")
+    return _Plan(row.kind, len(pieces), rank, values, labels, bare) if wanted <= values.keys() else None
 
 
 def _column(label: str) -> str | None:
@@ -167,6 +170,8 @@ def _add(plan: _Plan, numbers: npt.NDArray[np.int64], lines: bytes, batch: Batch
     if table is None or table.num_rows != len(numbers):
         return False
     if any(table.column(str(piece)).null_count for piece in (*wanted.values(), plan.rank)):
+        return False
+    if plan.bare and any(word.rstrip(".")[-1:].isdigit() for word in _words(table, plan.rank)[0]):
         return False
     for piece, left in plan.labels.items():
         if left and _words(table, piece)[0] != [left]:

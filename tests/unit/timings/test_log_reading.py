@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loglines import decode, lines, log, prefill, rows, summarised
 
@@ -229,6 +229,7 @@ NOISY = st.lists(
 )
 
 
+@example([prefill(rank=""), wild(prefill(rank=""), 35, "0")], 8)
 @given(NOISY, st.integers(1, 30))
 @settings(max_examples=150, deadline=None)
 def test_columns_say_what_rows_say(parts: list[str], times: int) -> None:
